@@ -107,7 +107,7 @@ def _written_secrets(node: Any, place: tuple[str, ...] = ()) -> Iterator[ConfigP
     if isinstance(node, dict):
         for key, value in node.items():
             here = (*place, str(key))
-            if value is not None and (key in SECRET_KEYS or (key == "url" and node.get("kind") in SECRET_URLS)):
+            if value is not None and (key in SECRET_KEYS or (key == "url" and str(node.get("kind")) in SECRET_URLS)):
                 variable = ENV_PREFIX + "__".join(here).upper()
                 yield ConfigProblem(
                     ".".join(here), "a secret in the file", "none", f"use {key}_file, or the environment: {variable}"

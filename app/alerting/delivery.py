@@ -20,7 +20,7 @@ from app.alerting.receivers.errors import MESSAGE, DeliveryError, PermanentDeliv
 from app.alerting.receivers.kinds import service_of
 from app.alerting.receivers.news import News
 from app.alerting.receivers.service import Message, Service, is_resending
-from app.alerting.receivers.templates import Escapes, Template, TemplateError, template_of
+from app.alerting.receivers.templates import Escapes, Template, template_of
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.alerting.snapshots import snapshot_of
 from app.alerting.text import iso, plain
@@ -53,7 +53,7 @@ class Endpoint:
         return f"Endpoint(name={self.name!r})"
 
     def message(self, news: News) -> Message:
-        """The message; raises TemplateError when the template cannot be filled in."""
+        """The message; raises TemplateError, ValueError or TypeError when the template cannot be filled in."""
         return self.service.message(news, None if self.template is None else self.template.filled(news))
 
     def message_without_template(self, news: News) -> Message:
@@ -203,7 +203,8 @@ class Courier:
             try:
                 self._post(endpoint, service.again(alerts, news), key)
             except DeliveryError as error:
-                log.warning("what fires could not be told again", receiver=endpoint.name, error=plain(error))
+                tell = log.warning if self.down is None else log.debug  # that it is down is told once
+                tell("what fires could not be told again", receiver=endpoint.name, error=plain(error))
                 self._metrics.delivered(endpoint.name, "retried", error.reason)
                 return
 
@@ -255,13 +256,15 @@ class Courier:
             )
             try:
                 return self._endpoint.message(news)
-            except TemplateError as error:
+            except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+                if self._endpoint.template is None:
+                    raise
                 self._template_failed(error)
                 return self._endpoint.message_without_template(news)
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise PermanentDeliveryError(f"the message cannot be written: {plain(error)}", MESSAGE) from error
 
-    def _template_failed(self, error: TemplateError) -> None:
+    def _template_failed(self, error: Exception) -> None:
         """An alert is worth more than its form: it is told without the template, and that is told, too."""
         what = f"the template cannot be filled in, the message goes without it: {plain(error)}"
         log.error("the template failed", receiver=self._endpoint.name, error=plain(error))

@@ -15,7 +15,7 @@ from app.alerting.text import cut, one_line
 MAX_URL_CHARS = 2_000
 MAX_RUNBOOK_CHARS = 10_000
 
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PLACE = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _BARE = re.compile(r"[A-Za-z0-9_./:@%+=-]{1,200}")
 """What a shell takes as it stands."""
 _ID_FORMS = {
@@ -86,7 +86,9 @@ def runbook_of(alert: Snapshot) -> str:
         if value is None:
             return match[0]
         text = cut(one_line(str(value)), 200)
-        return text if _BARE.fullmatch(text) and not text.startswith("-") else shlex.quote(text)
+        if text.startswith("-"):  # quoted or not, it would be an option
+            return match[0]
+        return text if _BARE.fullmatch(text) else shlex.quote(text)
 
     return cut(_PLACE.sub(filled, alert.runbook), MAX_RUNBOOK_CHARS)
 
@@ -100,7 +102,7 @@ def _url(template: str, values: Mapping[str, object]) -> str | None:
     """None: the alert lacks something that the link needs, or has an id of another form."""
     for name in link_names(template):
         value, form = values.get(name), _ID_FORMS.get(name)
-        if value is None or value == "" or (form is not None and not form.fullmatch(str(value))):
+        if value is None or not str(value).strip(".") or (form is not None and not form.fullmatch(str(value))):
             return None
     url = _PLACE.sub(lambda match: quote(str(values[match[1]]), safe="", errors="replace"), template)
     return url if len(url) <= MAX_URL_CHARS else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.alerting.links import Links
+from app.alerting.links import Links, runbook_of
 from app.alerting.notices import Snapshot
 from app.alerting.payload import annotations_of, began_ms, labels_of
 from app.alerting.receivers.http import Http, http_of
@@ -51,7 +51,7 @@ class Alertmanager:
 def _pushed(alert: Snapshot, links: Links, until_ms: int) -> dict[str, Any]:
     starts_ms = began_ms(alert)
     ends_ms = max(alert.end_ms, starts_ms) if alert.state == "resolved" else until_ms
-    annotations = {**annotations_of(alert), **links.annotations(alert)}
+    annotations = {**annotations_of(alert), "runbook": runbook_of(alert), **links.annotations(alert)}
     return {
         "labels": {name: value for name, value in labels_of(alert).items() if value},
         "annotations": {name: value for name, value in annotations.items() if value},

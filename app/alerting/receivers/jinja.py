@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from jinja2 import StrictUndefined, Undefined, nodes
 from jinja2.environment import Template as JinjaText
@@ -79,6 +79,11 @@ class _Bounded(NodeTransformer):
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, _REFUSED):
             raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not available in templates", node.lineno)
+        if isinstance(node, nodes.Dict) or (
+            _is_display(node) and not all(isinstance(i, nodes.Const) for i in node.items)
+        ):
+            # A list of lists of lists is short to write and without end to print.
+            raise TemplateSyntaxError("lists are of constants alone in templates", node.lineno)
         if isinstance(node, nodes.For) and node.recursive:
             raise TemplateSyntaxError("recursive loops are not available in templates", node.lineno)
         return super().generic_visit(node, *args, **kwargs)
@@ -96,6 +101,11 @@ class _Bounded(NodeTransformer):
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802  # as Jinja calls it
         self.generic_visit(node)
         return _filter(node, "_bounded") if node.name in _LONGER else node
+
+
+def _is_display(node: nodes.Node) -> TypeGuard[nodes.List | nodes.Tuple]:
+    """A list that is written down; targets of assignments are none."""
+    return isinstance(node, nodes.List) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
 
 
 _LONGER = frozenset({"join", "sum", "string", "list", "map"})

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from app.alerting.dispatch.notice import GroupNotice, group_fields, group_payload, is_of_group
-from app.alerting.links import Links
+from app.alerting.dispatch.notice import GroupNotice, common, group_fields, group_payload, is_of_group
+from app.alerting.links import Links, runbook_of
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, began_ms, labels_of, template_fields
 from app.alerting.text import at_least_one_text, cut, iso, plain
@@ -127,9 +127,8 @@ class News:
         else:
             payload = group_payload(self.group, self.receiver, self.links.external_url)
         for alert, entry in zip(self.alerts, payload["alerts"], strict=True):
-            entry["annotations"] |= self.links.annotations(alert)
-        if self.is_alone:
-            payload["commonAnnotations"] = payload["alerts"][0]["annotations"]
+            entry["annotations"] |= {"runbook": runbook_of(alert), **self.links.annotations(alert)}
+        payload["commonAnnotations"] = common([entry["annotations"] for entry in payload["alerts"]])
         return payload
 
     def fields(self) -> dict[str, object]:

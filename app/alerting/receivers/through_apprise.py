@@ -21,7 +21,7 @@ from app.alerting.receivers.errors import (
 )
 from app.alerting.receivers.http import secret_of
 from app.alerting.receivers.news import News, facts_of, state_word
-from app.alerting.receivers.service import Message, as_it_is, encoded
+from app.alerting.receivers.service import Message, encoded
 from app.alerting.receivers.settings import AppriseReceiver
 from app.alerting.text import cut, one_line, plain
 from app.errors import ConfigError, ConfigProblem
@@ -43,20 +43,25 @@ SCHEMES = frozenset(_NAMES.split())
 machine (dbus, gnome, macosx, windows, syslog, custom plugins), and addresses of files."""
 
 
+def inert(text: str) -> str:
+    """Text in which no service that apprise knows finds a mention: it looks for them in texts itself."""
+    return text.replace("@", "@\u200b").replace("<", "<\u200b")
+
+
 @dataclass(frozen=True, repr=False)
 class ThroughApprise:
     """An address of apprise."""
 
     url: str
 
-    escape = staticmethod(as_it_is)
+    escape = staticmethod(inert)
 
     def message(self, news: News, own: Any | None) -> Message:
         """Title and text; a template gives `title` or `body`."""
         given = own if isinstance(own, dict) else {}
         kinds = {"critical": "failure", "warning": "warning", "info": "info"}
         content = {
-            "title": cut(one_line(str(given.get("title") or news.headline(MAX_TITLE_CHARS))), MAX_TITLE_CHARS),
+            "title": cut(one_line(str(given.get("title") or inert(news.headline(MAX_TITLE_CHARS)))), MAX_TITLE_CHARS),
             "body": cut(str(given.get("body") or _body(news)), MAX_BODY_CHARS),
             "type": "success" if news.is_resolved else kinds[news.severity.value],
         }
@@ -91,9 +96,10 @@ class ThroughApprise:
 def _body(news: News) -> str:
     if news.is_alone:
         alert = news.alerts[0]
-        lines = [plain(alert.summary, 1_000), *(f"{name}: {value}" for name, value in facts_of(alert)), news.url]
+        told = [plain(alert.summary, 1_000), *(f"{name}: {value}" for name, value in facts_of(alert))]
+        lines = [*map(inert, told), news.url]
         return "\n".join([*lines, *(f"{name}: {url}" for name, url in news.links.others(alert).items())])
-    lines = [f"{state_word(alert)}: {plain(alert.summary)}" for alert in news.told()]
+    lines = [inert(f"{state_word(alert)}: {plain(alert.summary)}") for alert in news.told()]
     return "\n".join([*lines, *([f"and {news.n_more:,} more"] if news.n_more else []), news.url])
 
 

@@ -110,6 +110,8 @@ def test_what_a_template_may_not_ends_with_its_place(tmp_path: Path, text: str) 
         "{% import 'x' as y %}",
         "{% macro f() %}{% endmacro %}",
         "{% for a in b recursive %}{% endfor %}",
+        "{% set a = [headline, headline] %}",
+        "{{ {'a': headline} }}",
         "{{ 'x' | replace('x', 'y') }}",
         "{{ 'x' | attr('y') }}",
         "{% set x %}y{% endset %}",

@@ -16,7 +16,7 @@ from app.alerting.receivers.kinds import BUILDERS
 from app.alerting.receivers.news import News
 from app.alerting.receivers.settings import BY_KIND
 from app.alerting.receivers.teams import MAX_BYTES as TEAMS_BYTES
-from tests.app.alerting.receivers.told import HOSTILE, SETTINGS, alert, hostile, news, service
+from tests.app.alerting.receivers.told import HOSTILE, LINKS, SETTINGS, alert, hostile, news, service
 
 GOLDEN = Path(__file__).parent / "golden"
 OVER = {"state": "resolved", "revision": 2}
@@ -187,3 +187,14 @@ def test_an_alertmanager_is_told_when_what_fires_is_over_unless_it_is_told_again
 
 def test_hostile_is_hostile() -> None:
     assert "\r\n" in HOSTILE
+
+
+def test_values_that_would_be_options_or_other_folders_are_left_out() -> None:
+    labels = {**(alert().labels or {}), "host": "-rf"}
+    assert "then at {host}." in sent("opsgenie", news(alert(labels=labels)))["description"]
+    assert "grafana" not in LINKS.others(alert(labels={**labels, "host": ".."}))
+
+
+def test_apprise_finds_no_mentions_in_names() -> None:
+    told = json.loads(service("apprise").message(news(alert(summary="@everyone <@123> <!channel>")), None).body)
+    assert not re.search(r"@everyone|<@|<!", told["title"] + told["body"])
