@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 MOST_GROUPS = 250
 """That one transaction looks at."""
 MOST_MEMBERS = 5_000
-"""A transaction that has looked at so many alerts ends: steps wait for it."""
+"""Of all groups that one transaction looks at, unless it is one group: steps wait for it."""
 MOST_ALERTS = 1_000
 """That one transaction puts into the groups of another tree."""
 MOST_LOGGED = 20
@@ -139,10 +139,10 @@ class Dispatcher:
         taken: list[AlertGroupRow] = []
         n_members = 0
         for group in groups:
-            taken.append(group)
             n_members += counted.get(group.id, 0)
-            if n_members >= MOST_MEMBERS:
+            if taken and n_members > MOST_MEMBERS:  # a large one has a transaction of its own
                 break
+            taken.append(group)
         members = writer.groups.members([group.id for group in taken])
         inhibitions = self._inhibitions(writer)
         looks = [self._flush(writer, group, members[group.id], inhibitions) for group in taken]
