@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, send
+from app.alerting.links import Links
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.sample import sample_news
 from app.alerting.receivers.service import Message
 from app.clock import SystemClock
 from app.process.web import Limits
@@ -28,6 +30,7 @@ from collectors.base import SourceUnavailableError
 from collectors.network import http_attempt
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from tests.app.alerting.receivers.told import SETTINGS, service
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.process.test_web import Site, site
@@ -154,6 +157,20 @@ def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> No
                 tally.failures.append(f"beside a receiver that {name}: {len(hook.received)} of {N_MESSAGES} messages")
 
 
+def services(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """One message to such a server by each kind of receiver; apprise has a start of a process beside its limit."""
+    for kind in SETTINGS:
+        with serving(behaviour) as url:
+            place = url.removeprefix("http://")
+            given = {"email": {"smarthost": place}, "apprise": {"url": f"gotify://{place}/token"}}.get(
+                kind, {"url": url}
+            )
+            told = service(kind, **given)
+            content = told.message(sample_news("ops", Links(""), 0), None)
+            with tally.timed(f"receiver {kind}", name, LIMIT_S), suppress(DeliveryError):
+                told.send(content, "key", LIMIT_S, ask=True)
+
+
 def _endpoints(known: dict[str, Receiver]) -> dict[str, Endpoint]:
     return {name: endpoint_of(name, settings, "") for name, settings in known.items()}
 
@@ -223,6 +240,7 @@ def run(given: Given) -> Verdict:
             folder = given.folder / f"{n_rounds}-{number}"
             folder.mkdir()
             work.append(lambda n=name, b=behaviour, f=folder: receivers(tally, n, b, f))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: services(tally, n, b))  # type: ignore[misc]
         for name, behaviour in HANDSHAKES.items():
             work.append(lambda n=name, b=behaviour: document(tally, n, b, tls, True))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: message(tally, n, b, tls, True))  # type: ignore[misc]
