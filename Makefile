@@ -110,6 +110,8 @@ lock: ## renew the pinned requirements from requirements/*.in
 	@for part in build runtime dev; do \
 	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 --allow-unsafe \
 	    requirements/$$part.in -o requirements/$$part.txt || exit 1; done
+	@$(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  -c requirements/runtime.txt requirements/apprise.in -o requirements/apprise.txt
 
 .PHONY: sbom
 sbom: setup ## what clustercep is made of, as CycloneDX, in build/sbom.json: packages and jars with hashes and licences

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import SettingsError
 
+from app.alerting.receivers.settings import BY_KIND, SECRET_URLS
 from app.errors import ConfigError, ConfigProblem
 from app.section import key_of
 from app.settings import ENV_PREFIX, Settings, base_directory
@@ -24,7 +25,7 @@ CONFIG_VARIABLE = "CLUSTERCEP_CONFIG"
 MAX_CONFIG_BYTES = 2**20
 MAX_SECRET_BYTES = 2**14
 
-SECRET_KEYS = frozenset({"authorization"})
+SECRET_KEYS = frozenset({"authorization", "routing_key", "api_key", "password"})
 """Keys that hold nothing but secrets: refused in the file, which ends up in version control and backups."""
 
 
@@ -106,7 +107,7 @@ def _written_secrets(node: Any, place: tuple[str, ...] = ()) -> Iterator[ConfigP
     if isinstance(node, dict):
         for key, value in node.items():
             here = (*place, str(key))
-            if key in SECRET_KEYS and value is not None:
+            if value is not None and (key in SECRET_KEYS or (key == "url" and str(node.get("kind")) in SECRET_URLS)):
                 variable = ENV_PREFIX + "__".join(here).upper()
                 yield ConfigProblem(
                     ".".join(here), "a secret in the file", "none", f"use {key}_file, or the environment: {variable}"
@@ -136,13 +137,20 @@ def _problems_of(
     error: ValidationError, raw: dict[str, Any], environment: Mapping[str, str]
 ) -> Iterator[ConfigProblem]:
     for item in error.errors(include_url=False, include_context=False):
-        location = tuple(str(part) for part in item["loc"])
+        model, location = _without_kind(tuple(str(part) for part in item["loc"]))
         key = ".".join(location) or "file"
         if item["type"] == "extra_forbidden":
-            known = sorted(_keys_at(Settings, location[:-1]))
+            known = sorted(_keys_at(*((model, location[3:-1]) if model else (Settings, location[:-1]))))
             yield ConfigProblem(key, "an unknown key", _one_of(known), _did_you_mean(location[-1], known))
         else:
             yield ConfigProblem(key, _found(raw, location, environment), _expected(item["msg"]))
+
+
+def _without_kind(location: tuple[str, ...]) -> tuple[type[BaseModel] | None, tuple[str, ...]]:
+    """A place in the settings of a receiver has its kind behind its name: (model of the kind, place without it)."""
+    if location[:2] != ("alerting", "receivers") or len(location) < 4 or location[3] not in BY_KIND:
+        return None, location
+    return BY_KIND[location[3]], (*location[:3], *location[4:])
 
 
 def _found(raw: dict[str, Any], location: tuple[str, ...], environment: Mapping[str, str]) -> str:

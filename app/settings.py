@@ -8,8 +8,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator
-from contextvars import ContextVar
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,30 +22,20 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.alerting.dispatch.settings import InhibitRuleSettings, RouteSettings, TimeIntervalSettings
+from app.alerting.receivers.settings import AnyReceiver, Receiver, WebhookReceiver
+from app.anchored_path import AnchoredPath, anchored, base_directory
 from app.durations import DurationMs, SignedDurationMs, SizeBytes
 from app.section import Section
+from app.severity import Severity
 from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
-
-base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
-"""Relative paths in the file start here: the folder of the configuration file."""
 
 MAX_SKEW_MS = HOUR_MS
 MAX_OFFSET_MS = DAY_MS
 """A clock that is further off is set, not bounded."""
 
-MAX_GIVE_UP_MS = 30 * DAY_MS
-"""Who is told of an alert after a month is told of history."""
-
 SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
-
-
-def _anchored(path: Path) -> Path:
-    return base_directory.get() / path.expanduser()
-
-
-AnchoredPath = Annotated[Path, AfterValidator(_anchored)]
 
 
 class Source(Section):
@@ -165,28 +153,13 @@ class Load(Section):
     high_ratio: float = Field(default=0.8, ge=0, le=1)
 
 
-class Severity(StrEnum):
-    """How urgent an alert is; the order is that of urgency."""
-
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-    @property
-    def rank(self) -> int:
-        """0 for the least urgent."""
-        return _RANKS[self]
-
-
-_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
-
 ParameterValue = bool | int | float | str
 
 
 class Queries(Section):
     """Which queries run, with which parameters, and how urgent their alerts are."""
 
-    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
+    directory: AnchoredPath = Field(default_factory=lambda: anchored(Path("queries")))
     disabled: tuple[str, ...] = ()
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
     severities: dict[str, Severity] = Field(default_factory=dict)
@@ -201,35 +174,6 @@ class EngineLimits(Section):
     threads: int = Field(default=1, ge=1, le=256)
 
 
-class Receiver(Section):
-    """A webhook that is told of alerts."""
-
-    enabled: bool = True
-    url: SecretStr | None = None
-    url_file: AnchoredPath | None = None
-    authorization: SecretStr | None = None
-    authorization_file: AnchoredPath | None = None
-    ca_file: AnchoredPath | None = None
-    timeout_ms: DurationMs = Field(default=10_000, ge=100)
-    min_severity: Severity = Severity.INFO
-    send_resolved: bool = True
-    template: AnchoredPath | None = None
-    give_up_after_ms: DurationMs = Field(default=DAY_MS, ge=0, le=MAX_GIVE_UP_MS)
-    max_attempts: int | None = Field(default=None, ge=1, le=100_000)
-    first_retry_ms: DurationMs = Field(default=1_000, ge=1)
-    max_retry_ms: DurationMs = Field(default=300_000, ge=1)
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Receiver:
-        if self.url is not None and self.url_file is not None:
-            raise ValueError("url and url_file are both given; expected one of them")
-        if self.enabled and self.url is None and self.url_file is None:
-            raise ValueError("neither url nor url_file is given; expected one of them")
-        if self.authorization is not None and self.authorization_file is not None:
-            raise ValueError("authorization and authorization_file are both given; expected at most one")
-        return self
-
-
 class Alerting(Section):
     """How matches become alerts and who is told."""
 
@@ -238,7 +182,9 @@ class Alerting(Section):
     max_age_ms: DurationMs = Field(default=DAY_MS, ge=0)
     external_url: str = "http://127.0.0.1:8501"
     external_labels: dict[str, str] = Field(default_factory=dict)
-    receivers: dict[str, Receiver] = Field(default_factory=dict)
+    links: dict[str, str] = Field(default_factory=dict, max_length=10)
+    runbook_url: str | None = None
+    receivers: dict[str, AnyReceiver] = Field(default_factory=dict)
     route: RouteSettings | None = None
     inhibit_rules: tuple[InhibitRuleSettings, ...] = ()
     time_intervals: tuple[TimeIntervalSettings, ...] = ()
@@ -264,6 +210,22 @@ class Alerting(Section):
             raise ValueError("; ".join(problems))
         return self
 
+    @field_validator("links")
+    @classmethod
+    def _names_of_links(cls, links: dict[str, str]) -> dict[str, str]:
+        for name, template in links.items():
+            if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", name) or name == "runbook":
+                raise ValueError(f"{name}: expected a link's name: letters, digits and _; the runbook has runbook_url")
+            _check_link(template, f"{name}: ")
+        return links
+
+    @field_validator("runbook_url")
+    @classmethod
+    def _web_page(cls, template: str | None) -> str | None:
+        if template is not None:
+            _check_link(template, "")
+        return template
+
     @field_validator("external_labels")
     @classmethod
     def _names_of_labels(cls, labels: dict[str, str]) -> dict[str, str]:
@@ -276,6 +238,13 @@ class Alerting(Section):
             if not value or len(value) > 200 or not value.isprintable():
                 raise ValueError(f"{name}: found {value[:50]!r}; expected one line of 1 to 200 characters")
         return labels
+
+
+def _check_link(template: str, place: str) -> None:
+    if not template.startswith(("http://", "https://")) or len(template) > 1_000 or not template.isprintable():
+        raise ValueError(
+            f"{place}found {template[:80]!r}; expected http://... or https://..., with {{host}} and the like"
+        )
 
 
 def _root_problems(root: RouteSettings) -> Iterator[str]:
@@ -329,13 +298,13 @@ class StoreSettings(Section):
 
     url: SecretStr | None = None
     url_file: AnchoredPath | None = None
-    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("data")))
+    directory: AnchoredPath = Field(default_factory=lambda: anchored(Path("data")))
     retention: Retention = Field(default_factory=Retention)
 
 
 def _anchored_url(text: str | None) -> str | None:
     """A plain path starts at the folder of the configuration file; a URL is left as it is."""
-    return text if text is None or "://" in text else str(_anchored(Path(text)).absolute())
+    return text if text is None or "://" in text else str(anchored(Path(text)).absolute())
 
 
 class SparkSettings(Section):
@@ -397,9 +366,9 @@ class Demo(Section):
     """What `clustercep demo` replays, and where it leaves its store."""
 
     recording: AnchoredPath = Field(
-        default_factory=lambda: _anchored(Path("tests/fixtures/recording/minicluster.tar.xz"))
+        default_factory=lambda: anchored(Path("tests/fixtures/recording/minicluster.tar.xz"))
     )
-    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("build/demo")))
+    directory: AnchoredPath = Field(default_factory=lambda: anchored(Path("build/demo")))
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
 
 
@@ -471,3 +440,6 @@ class Settings(BaseSettings):
         """The environment goes before the file; nothing else is read."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
+
+
+__all__ = ["AnyReceiver", "Receiver", "Severity", "WebhookReceiver", "base_directory"]

@@ -21,7 +21,7 @@ from app.alerting.recorder import AlertingOptions, Recorder
 from app.live.recent import RecentEvents
 from app.live.unstored import Unstored
 from app.process.spare_memory import rarely_collect
-from app.settings import Receiver, Severity
+from app.settings import Severity, WebhookReceiver
 from app.store.api import open_store
 from app.store.models import Base
 from benchmarks.measure import show, size
@@ -48,7 +48,7 @@ OPTIONS = AlertingOptions(
             numbers=frozenset({"period_ms", "ratio"}),
         )
     },
-    {"ops": Receiver.model_validate({"url": "http://127.0.0.1:9/hook"})},
+    {"ops": WebhookReceiver.model_validate({"url": "http://127.0.0.1:9/hook"})},
 )
 
 

@@ -5,66 +5,34 @@ Nothing sleeps here: when a message is tried again stands in the outbox, and mea
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-import requests
 import structlog
 
-from app.alerting.dispatch.notice import GroupNotice, group_fields, group_payload, is_of_group
-from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload, read_template, template_fields, templated_payload
+from app.alerting.dispatch.notice import is_of_group
+from app.alerting.episodes import digest
+from app.alerting.links import Links
+from app.alerting.payload import fingerprint
+from app.alerting.receivers.errors import MESSAGE, DeliveryError, PermanentDeliveryError, TemporaryDeliveryError
+from app.alerting.receivers.kinds import service_of
+from app.alerting.receivers.news import News
+from app.alerting.receivers.service import Message, Service, is_resending
+from app.alerting.receivers.templates import Escapes, Template, template_of
 from app.alerting.retries import back_off_ms, retry_after_ms
+from app.alerting.snapshots import snapshot_of
 from app.alerting.text import iso, plain
-from app.certificates import checked_ca_file
 from app.clock import Clock
-from app.config import read_secret
-from app.errors import ConfigError, ConfigProblem
 from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.subject import job_of
 from app.store.writing.problems import NewProblem
 from app.store.writing.writer import Writer
-from collectors.network import http_attempt
 
 log = structlog.get_logger(__name__)
-
-RETRIED_STATUS = frozenset({408, 425, 429})
-"""Client errors that another attempt may cure; all of 5xx may."""
-
-
-TIMEOUT = "timeout"
-CONNECTION = "connection"
-TLS = "tls"
-REDIRECT = "redirect"
-REFUSED = "refused_4xx"
-SERVER = "server_5xx"
-MESSAGE = "message"
-
-
-class DeliveryError(Exception):
-    """An attempt that failed; `reason` is one of the names above, for counting.
-
-    `retry_after`: the header of the answer, as it came.
-    """
-
-    def __init__(self, text: str, reason: str, retry_after: str | None = None) -> None:
-        self.reason = reason
-        self.retry_after = retry_after
-        super().__init__(text)
-
-
-class TemporaryDeliveryError(DeliveryError):
-    """No answer, or one that may be better next time."""
-
-
-class PermanentDeliveryError(DeliveryError):
-    """The receiver refuses this message."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,64 +40,46 @@ class Endpoint:
     """Where and how one receiver is told; its representation shows no secret."""
 
     name: str
-    url: str
-    headers: Mapping[str, str]
+    service: Service
     timeout_s: float
-    template: Any
-    external_url: str
+    template: Template | None
+    links: Links
     give_up_after_ms: int
     max_attempts: int | None
     first_retry_ms: int
     max_retry_ms: int
-    ca_file: Path | None = None
-    """Certificates that its own is checked against, in place of the usual ones."""
 
     def __repr__(self) -> str:
         return f"Endpoint(name={self.name!r})"
 
-    def body(self, snapshot: Snapshot) -> bytes:
-        """The message."""
-        if self.template is None:
-            content = alertmanager_payload(snapshot, self.name, self.external_url)
-        else:
-            content = templated_payload(self.template, template_fields(snapshot, self.name, self.external_url))
-        return _encoded(content)
+    def message(self, news: News) -> Message:
+        """The message; raises TemplateError, ValueError or TypeError when the template cannot be filled in."""
+        return self.service.message(news, None if self.template is None else self.template.filled(news))
 
-    def group_body(self, notice: GroupNotice) -> bytes:
-        """The message of a group."""
-        if self.template is None:
-            return _encoded(group_payload(notice, self.name, self.external_url))
-        return _encoded(templated_payload(self.template, group_fields(notice, self.name, self.external_url)))
+    def message_without_template(self, news: News) -> Message:
+        """The message as it is where no template is given."""
+        return self.service.message(news, None)
 
 
-def _encoded(content: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+def escapes_of(service: Service) -> Escapes:
+    """What a service has done to values in templates."""
+    return Escapes(service.escape, getattr(service, "escape_parts", {}))
 
 
-def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
-    """Read the receiver's secrets and template; raises ConfigError naming the key."""
+def endpoint_of(name: str, receiver: Receiver, links: Links | str) -> Endpoint:
+    """Read the receiver's secrets and template; raises ConfigError naming the key. `links`, or the dashboard's URL."""
     key = f"alerting.receivers.{name}"
-    url = read_secret(receiver.url, receiver.url_file, f"{key}.url_file")
-    assert url is not None, "settings demand one"
-    if not url.get_secret_value().startswith(("http://", "https://")):
-        problem = ConfigProblem(f"{key}.url", "an address of another kind (not shown)", "http://... or https://...")
-        raise ConfigError("configuration", (problem,))
-    headers = {"Content-Type": "application/json", "User-Agent": "clustercep"}
-    authorization = read_secret(receiver.authorization, receiver.authorization_file, f"{key}.authorization_file")
-    if authorization is not None:
-        headers["Authorization"] = authorization.get_secret_value()
+    service = service_of(key, receiver)
     return Endpoint(
         name=name,
-        url=url.get_secret_value(),
-        headers=headers,
+        service=service,
         timeout_s=receiver.timeout_ms / 1000,
-        template=None if receiver.template is None else read_template(receiver.template, f"{key}.template"),
-        external_url=external_url,
+        template=None if receiver.template is None else template_of(receiver, key, escapes_of(service)),
+        links=Links(links) if isinstance(links, str) else links,
         give_up_after_ms=receiver.give_up_after_ms,
         max_attempts=receiver.max_attempts,
         first_retry_ms=receiver.first_retry_ms,
         max_retry_ms=receiver.max_retry_ms,
-        ca_file=checked_ca_file(receiver.ca_file, f"{key}.ca_file"),
     )
 
 
@@ -144,42 +94,18 @@ class DeliveryCounts(Protocol):
 class Post(Protocol):
     """Sends one message; raises the DeliveryError family."""
 
-    def __call__(self, endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+    def __call__(self, endpoint: Endpoint, message: Message, idempotency_key: str) -> object:
         """Send."""
         ...
 
 
-def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
-    """POST once, within the receiver's time-out, without redirects (a secret header must not travel)."""
-    headers = {**endpoint.headers, "Idempotency-Key": idempotency_key}
-    try:
-        received = http_attempt.post(endpoint.url, body, headers, endpoint.timeout_s, endpoint.ca_file)
-    except (requests.ConnectionError, requests.Timeout) as error:
-        raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
-    except (requests.RequestException, ValueError) as error:
-        raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
-    if not 200 <= received.status < 300:
-        raise _refusal(received.status, received.headers.get("Retry-After"))
+def send(endpoint: Endpoint, message: Message, idempotency_key: str) -> str:
+    """One attempt, within the receiver's time-out; returns what was answered. Raises the DeliveryError family."""
+    return endpoint.service.send(message, idempotency_key, endpoint.timeout_s)
 
 
-def _refusal(status: int, retry_after: str | None) -> DeliveryError:
-    text = f"answered {status}"
-    if status >= 500:
-        return TemporaryDeliveryError(text, SERVER, retry_after)
-    if status in RETRIED_STATUS:
-        return TemporaryDeliveryError(text, REFUSED, retry_after)
-    return PermanentDeliveryError(text, REDIRECT if 300 <= status < 400 else REFUSED)
-
-
-def _reason_of(error: Exception) -> str:
-    """The order matters: a time-out while connecting is a failed connection too, as is a certificate refused."""
-    kinds = ((requests.Timeout, TIMEOUT), (requests.exceptions.SSLError, TLS))
-    return next((reason for kind, reason in kinds if isinstance(error, kind)), CONNECTION)
-
-
-def _without_url(error: Exception) -> str:
-    """The kind of the failure: messages of `requests` hold the URL, and with it a token."""
-    return type(error).__name__
+MOST_TOLD_AGAIN = 1_000
+"""Alerts that one message says to fire still."""
 
 
 class StoppedError(Exception):
@@ -225,7 +151,7 @@ class Courier:
         endpoint: Endpoint,
         clock: Clock,
         *,
-        post: Post = http_post,
+        post: Post = send,
         stopping: Callable[[], bool] | None = None,
         metrics: DeliveryCounts | None = None,
         draw: Callable[[], float] = random.random,
@@ -241,6 +167,7 @@ class Courier:
         self._asked_for: str | None = None
         """The fingerprint for which the receiver asked to wait with the last attempt."""
         self._paused_until_ms = 0
+        self._told_again_ms = -(2**62)
         self.down: Down | None = None
         """As far as this process has seen."""
 
@@ -252,7 +179,34 @@ class Courier:
                 raise StoppedError
             self._store.check_owner()  # the next owner tells it
             n_done += self._deliver(notification)
+        self._tell_again()
         return n_done
+
+    def _tell_again(self) -> None:
+        """Say what still fires, to a receiver that has to hear it again and again; one that fails hears it next time.
+
+        How long ago the last time was is timed from this process's start: one that has just begun says it at once.
+        """
+        service, now_ms = self._endpoint.service, self._clock.now_ms()
+        if not is_resending(service) or 0 <= now_ms - self._told_again_ms < service.resend_delay_ms or self._pause_ms():
+            return
+        endpoint, behind = self._endpoint, cast("str | None", "")
+        self._told_again_ms = now_ms
+        while behind is not None and not self._stopping():
+            self._store.check_owner()
+            found, behind = self._store.still_firing(endpoint.name, fingerprint, behind, MOST_TOLD_AGAIN)
+            if not found:
+                continue
+            alerts = [snapshot_of(alert) for alert in found]
+            key = digest("told again", endpoint.name, str(now_ms), found[0].id)
+            news = News(endpoint.name, "", key, now_ms, endpoint.links, tuple(alerts))
+            try:
+                self._post(endpoint, service.again(alerts, news), key)
+            except DeliveryError as error:
+                tell = log.warning if self.down is None else log.debug  # that it is down is told once
+                tell("what fires could not be told again", receiver=endpoint.name, error=plain(error))
+                self._metrics.delivered(endpoint.name, "retried", error.reason)
+                return
 
     def wait_ms(self) -> int | None:
         """How long until an attempt is due; None: nothing waits. Raises StoreError."""
@@ -276,7 +230,7 @@ class Courier:
         """One attempt; False when there will be another."""
         endpoint = self._endpoint
         try:
-            self._post(endpoint, self._body(notification), notification.idempotency_key)
+            self._post(endpoint, self._message(notification), notification.idempotency_key)
         except TemporaryDeliveryError as error:
             return self._failed(notification, error)
         except DeliveryError as error:
@@ -290,13 +244,32 @@ class Courier:
         self._taken(notification)
         return True
 
-    def _body(self, notification: NotificationRow) -> bytes:
+    def _message(self, notification: NotificationRow) -> Message:
         try:
-            if is_of_group(notification.payload):
-                return self._endpoint.group_body(GroupNotice.from_json(notification.payload))
-            return self._endpoint.body(Snapshot.from_json(notification.payload))
+            news = News.of(
+                notification.payload,
+                notification.fingerprint or notification.alert_id,
+                notification.idempotency_key,
+                self._endpoint.name,
+                self._clock.now_ms(),
+                self._endpoint.links,
+            )
+            try:
+                return self._endpoint.message(news)
+            except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+                if self._endpoint.template is None:
+                    raise
+                self._template_failed(error)
+                return self._endpoint.message_without_template(news)
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-            raise PermanentDeliveryError(f"the message cannot be written: {error}", MESSAGE) from error
+            raise PermanentDeliveryError(f"the message cannot be written: {plain(error)}", MESSAGE) from error
+
+    def _template_failed(self, error: Exception) -> None:
+        """An alert is worth more than its form: it is told without the template, and that is told, too."""
+        what = f"the template cannot be filled in, the message goes without it: {plain(error)}"
+        log.error("the template failed", receiver=self._endpoint.name, error=plain(error))
+        with self._store.transaction() as writer:
+            writer.problems.add([self._problem("template", what)], self._clock.now_ms())
 
     def _taken(self, notification: NotificationRow) -> None:
         name, now_ms = self._endpoint.name, self._clock.now_ms()
@@ -389,3 +362,18 @@ class Courier:
             next_attempt_ms=next_ms,
             now_ms=now_ms,
         )
+
+
+__all__ = [
+    "Courier",
+    "DeliveryCounts",
+    "DeliveryError",
+    "Down",
+    "Endpoint",
+    "PermanentDeliveryError",
+    "Post",
+    "StoppedError",
+    "TemporaryDeliveryError",
+    "endpoint_of",
+    "send",
+]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from app.alerting.delivery import Courier, DeliveryCounts, Down, Endpoint, Post, StoppedError, http_post
+from app.alerting.delivery import Courier, DeliveryCounts, Down, Endpoint, Post, StoppedError, send
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.clock import Clock
 from app.errors import OwnershipError, StoreError
@@ -32,7 +32,7 @@ class Notifier:
         clock: Clock,
         *,
         telling: Telling | None = None,
-        post: Post = http_post,
+        post: Post = send,
         metrics: DeliveryCounts | None = None,
     ) -> None:
         """`telling`: how alerts are told together; None: groups are not looked at."""

@@ -30,6 +30,7 @@ from app.commands.alerts_options import (
     print_json,
     time_ms,
 )
+from app.commands.alerts_try import try_receiver
 from app.commands.friendly import friendly
 from app.console import table_console
 from app.durations import format_time
@@ -300,6 +301,7 @@ for _name, _command in (
     ("silences", silences),
     ("unsilence", unsilence),
     ("resend", resend),
+    ("test", try_receiver),
 ):
     alerts_cli.command(name=_name)(friendly(_command))
 

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
+from app.alerting.delivery import endpoint_of
 from app.alerting.dispatch.doubts import doubts, template_doubts
 from app.alerting.dispatch.routes import Routing
+from app.alerting.receivers.sample import sample_news
+from app.alerting.receivers.templates import TemplateError
+from app.alerting.text import plain
 from app.config import load_settings
 from app.errors import ConfigError
-from app.live.assembly import endpoints_of
+from app.live.assembly import endpoints_of, links_of
 from app.live.sources import build_sources, clock_skew_of
 from app.queries import Loaded, load_queries
 from app.settings import Settings
@@ -70,12 +74,28 @@ def _routing_doubts(settings: Settings, loaded: Loaded) -> Iterator[str]:
     returned = {item.name for query in loaded.compiled for item in query.resolved.query.returns}
     returned |= {name for info in loaded.infos.values() for name in (*info.key, *info.per)}
     yield from template_doubts(alerting.receivers, returned, alerting.external_labels)
+    yield from _jinja_doubts(settings, returned)
     routing = Routing.of(alerting)
     if routing is not None:
         severities = {
             name: None if info.severity is None else info.severity.value for name, info in loaded.infos.items()
         }
         yield from doubts(routing, severities, alerting.external_labels)
+
+
+def _jinja_doubts(settings: Settings, returned: set[str]) -> Iterator[str]:
+    """Templates that fail for an alert that has the values and labels of all queries."""
+    common = {"host", "job", "application", "user", "queue", *settings.alerting.external_labels}
+    for name, receiver in sorted(settings.alerting.receivers.items()):
+        if receiver.template is None or receiver.template.suffix != ".j2" or not receiver.enabled:
+            continue
+        try:
+            endpoint = endpoint_of(name, receiver, links_of(settings))
+            endpoint.message(sample_news(name, endpoint.links, 0, names=returned | common))
+        except ConfigError:  # told as a problem of the receiver
+            continue
+        except TemplateError as error:
+            yield f"alerting.receivers.{name}.template: {plain(error)}; messages go without the template where it fails"
 
 
 def _runtime_problems(loaded: Loaded) -> list[str]:

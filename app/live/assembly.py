@@ -13,6 +13,7 @@ import engine
 from app.alerting.delivery import Endpoint, endpoint_of
 from app.alerting.dispatch.dispatcher import Telling
 from app.alerting.dispatch.routes import Routing
+from app.alerting.links import Links
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.config import read_secret
@@ -105,10 +106,16 @@ def checked_queries(settings: Settings) -> Loaded:
 def endpoints_of(settings: Settings) -> dict[str, Endpoint]:
     """The enabled receivers; raises ConfigError."""
     return {
-        name: endpoint_of(name, receiver, settings.alerting.external_url)
+        name: endpoint_of(name, receiver, links_of(settings))
         for name, receiver in settings.alerting.receivers.items()
         if receiver.enabled
     }
+
+
+def links_of(settings: Settings) -> Links:
+    """Where messages lead to."""
+    alerting = settings.alerting
+    return Links(alerting.external_url, alerting.links, alerting.runbook_url)
 
 
 def telling_of(settings: Settings) -> Telling:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
@@ -36,6 +36,10 @@ class StoreCounts(Protocol):
 
     def n_notifications(self) -> dict[tuple[str, str], int]:
         """Notifications by (receiver, status)."""
+        ...
+
+    def group_figures(self) -> dict[str, tuple[int, int]]:
+        """Groups of alerts by receiver: how many, and since when the oldest waits of which nothing was told."""
         ...
 
     def receivers_down(self) -> dict[str, int]:
@@ -104,6 +108,8 @@ class StoredFigures:
     open_alerts: Mapping[tuple[str, bool, str], int]
     notifications: Mapping[tuple[str, str], int]
     receivers_down: Mapping[str, int]
+    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By receiver: how many, and since when the oldest waits of which nothing was told; 0: there is none."""
 
     def n_pending(self, receiver: str) -> int:
         """Messages that a receiver has still to be told."""
@@ -136,7 +142,9 @@ class _Reading:
 
     def run(self, store: StoreCounts) -> None:
         try:
-            self.found = StoredFigures(store.n_open_alerts(), store.n_notifications(), store.receivers_down())
+            self.found = StoredFigures(
+                store.n_open_alerts(), store.n_notifications(), store.receivers_down(), store.group_figures()
+            )
         except StoreError as error:
             log.warning("figures of the store are left out", reason=str(error))
         except Exception:  # a boundary: a scrape tells of everything else whatever is wrong with the store
@@ -274,8 +282,19 @@ def store_metrics(configured: Iterable[str], stored: StoredFigures | None) -> It
         "Since when a receiver takes no messages; 0: it takes them.",
         labels=["receiver"],
     )
+    groups = GaugeMetricFamily(
+        "clustercep_alert_groups", "Groups of alerts that are told together.", labels=["receiver"]
+    )
+    untold = GaugeMetricFamily(
+        "clustercep_alert_groups_oldest_untold_timestamp_seconds",
+        "Since when the oldest group waits of which nothing was told yet; 0: there is none.",
+        labels=["receiver"],
+    )
     for receiver in receivers:
+        n_groups, oldest_ms = stored.groups.get(receiver, (0, 0))
+        groups.add_metric([receiver], n_groups)
+        untold.add_metric([receiver], oldest_ms / 1000)
         down.add_metric([receiver], stored.receivers_down.get(receiver, 0) / 1000)
         pending.add_metric([receiver], stored.n_pending(receiver))
         given_up.add_metric([receiver], stored.notifications.get((receiver, "failed"), 0))
-    yield from (pending, given_up, down)
+    yield from (pending, given_up, down, groups, untold)

@@ -32,7 +32,7 @@ from app.replay.recording import Fault, Recording
 from app.replay.replay import Progress as ReplayProgress
 from app.replay.replay import Speed, put_status, replay
 from app.replay.webhook_sink import Sink, webhook_sink
-from app.settings import Receiver, Settings, StoreSettings
+from app.settings import Settings, StoreSettings, WebhookReceiver
 from app.store.api import MAX_ROWS, AlertFilter, Store
 
 log = structlog.get_logger(__name__)
@@ -81,7 +81,7 @@ def _run(settings: Settings, speed: Speed, console: Console, recording_place: Pa
 def demo_settings(settings: Settings, sink: Sink) -> Settings:
     """A store of its own, a receiver of its own, and the parameters that suit a small cluster."""
     store = _store_of(settings)
-    receiver = Receiver(url=SecretStr(sink.url))
+    receiver = WebhookReceiver(url=SecretStr(sink.url))
     alerting = settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}})
     return with_demo_parameters(settings).model_copy(update={"store": store, "alerting": alerting})
 

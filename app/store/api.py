@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Engine, Select, and_, func, or_, select
+from sqlalchemy import Engine, Select, and_, case, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
-from app.store import alert_pages, owner
+from app.store import alert_pages, believed, owner
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
 from app.store.damage import damage_of, damaged
 from app.store.models import (
@@ -284,6 +284,13 @@ class Store:
             following = session.scalars(next_pending(receiver)).first()
             return None if following is None else following.next_attempt_ms
 
+    def still_firing(
+        self, receiver: str, fingerprint: Callable[[Mapping[str, str]], str], behind: str, at_most: int
+    ) -> tuple[list[AlertRow], str | None]:
+        """See app.store.believed."""
+        with self._reading() as session:
+            return believed.still_firing(session, receiver, fingerprint, behind, at_most)
+
     def next_flush_ms(self) -> int | None:
         """When a group of alerts is looked at next; None: there is none."""
         with self._reading() as session:
@@ -293,6 +300,16 @@ class Store:
         """Groups of alerts that are told together, by receiver and key."""
         order = (AlertGroupRow.receiver, AlertGroupRow.key, AlertGroupRow.id)
         return self._all(select(AlertGroupRow).order_by(*order).limit(limit))
+
+    def group_figures(self) -> dict[str, tuple[int, int]]:
+        """By receiver: how many groups of alerts there are, and since when (ms) the oldest of them waits of which
+        nothing was told yet; 0: there is none."""
+        untold = func.min(case((AlertGroupRow.told_ms.is_(None), AlertGroupRow.created_ms)))
+        with self._reading() as session:
+            found = session.execute(
+                select(AlertGroupRow.receiver, func.count(), untold).group_by(AlertGroupRow.receiver)
+            ).all()
+        return {receiver: (n, oldest_ms or 0) for receiver, n, oldest_ms in found}
 
     def receivers_down(self) -> dict[str, int]:
         """Receivers that take no messages, and since when."""

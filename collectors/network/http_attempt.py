@@ -12,9 +12,9 @@ import ipaddress
 import socket
 import ssl
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,6 +183,38 @@ def _is_address(host: str) -> bool:
 _resolver = _Resolver()
 
 
+def connected(host: str, port: int, silence_s: float) -> socket.socket:
+    """A connection whose operations end with the attempt under way (`limited`); raises OSError."""
+    failure: OSError = OSError("the name has no address")
+    for family, kind, protocol, _, address in _resolver.addresses(host, port):
+        found = _Limited(family, kind, protocol)
+        try:
+            found.settimeout(silence_s)
+            found.connect(address)
+        except OSError as error:
+            found.close()
+            failure = error
+        else:
+            return found
+    raise failure
+
+
+@contextmanager
+def limited(total_s: float, max_bytes: int) -> Iterator[None]:
+    """What is done with `connected` sockets inside ends within so many seconds, and reads so many bytes at most."""
+    with within(total_s), _under_way(_Attempt(max_bytes)):
+        yield
+
+
+def limited_tls(ca_file: Path | None, certificate: tuple[Path, Path | None] | None) -> ssl.SSLContext:
+    """TLS over `connected` sockets: the other side's name and certificate are checked. Raises OSError."""
+    context = ssl.create_default_context(cafile=ca_file)
+    context.sslsocket_class = _LimitedTls
+    if certificate is not None:
+        context.load_cert_chain(*certificate, password="")
+    return context
+
+
 class _Connection(HTTPConnection):
     """Connects limited sockets."""
 
@@ -280,9 +312,18 @@ class AttemptSession(requests.Session):
 
 
 def attempt(
-    session: AttemptSession, method: str, url: str, limits: AttemptLimits, *, read_body: bool = True, **request: Any
+    session: AttemptSession,
+    method: str,
+    url: str,
+    limits: AttemptLimits,
+    *,
+    read_body: bool = True,
+    excerpt: Callable[[int], int] = lambda _status: 0,
+    **request: Any,
 ) -> Received:
     """Send a request once, and read the answer; `request` as for `requests.Session.request`.
+
+    `excerpt`: of an answer whose body is not read, so many bytes at most are read nevertheless.
 
     Raises DeadlineError, OversizeError, and what `requests` raises; UnicodeError and ValueError for an impossible URL.
     """
@@ -297,7 +338,7 @@ def attempt(
                 method, url, timeout=timeout, allow_redirects=False, stream=True, **request
             ) as response:
                 state.n_bytes_left += limits.max_body_bytes
-                body = _body(response, state, limits) if read_body else b""
+                body = _body(response, state, limits) if read_body else _excerpt(response, state, excerpt)
                 return Received(response.status_code, response.headers, body)
 
 
@@ -327,6 +368,25 @@ def _named(state: _Attempt, whole_s: float, limits: AttemptLimits) -> Iterator[N
         raise requests.ConnectionError(str(error)) from error
 
 
+EXCERPT_S = 1.0
+"""A body of which only the beginning is wanted is waited for so long."""
+
+
+def _excerpt(response: requests.Response, state: _Attempt, wanted: Callable[[int], int]) -> bytes:
+    """The beginning of a body as it comes; what went wrong with it changes nothing of the answer."""
+    n_bytes = wanted(response.status_code)
+    pieces: list[bytes] = []
+    if n_bytes <= 0:
+        return b""
+    state.n_bytes_left += n_bytes + MAX_HEAD_BYTES
+    with within(EXCERPT_S), suppress(OSError, urllib3.exceptions.HTTPError, ValueError):
+        while n_bytes > 0 and (piece := response.raw.read1(n_bytes)):
+            pieces.append(piece[:n_bytes])
+            n_bytes -= len(piece)
+    state.too_long = False
+    return b"".join(pieces)
+
+
 def _body(response: requests.Response, state: _Attempt, limits: AttemptLimits) -> bytes:
     pieces: list[bytes] = []
     n_bytes = 0
@@ -340,21 +400,35 @@ def _body(response: requests.Response, state: _Attempt, limits: AttemptLimits) -
     return b"".join(pieces)
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float, ca_file: Path | None = None) -> Received:
-    """POST once within `timeout_s`, through the environment's proxies; reads no body of the answer.
+def post(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    ca_file: Path | None = None,
+    *,
+    client_certificate: tuple[Path, Path | None] | None = None,
+    excerpt: Callable[[int], int] = lambda _status: 0,
+) -> Received:
+    """POST once within `timeout_s`, through the environment's proxies.
 
-    `ca_file`: certificates that are trusted in place of the usual ones. Raises as `attempt`.
+    `ca_file`: certificates that are trusted in place of the usual ones; `client_certificate`: a certificate and its
+    key, None where the key stands beside it. `excerpt`: of a status, how many bytes of the answer's body are read at
+    most, within a second; what of it fails to come is left out. Raises as `attempt`.
     """
     limits = AttemptLimits(timeout_s, timeout_s, timeout_s, max_body_bytes=0)
     # A session of its own: a proxy, a certificate or an address that has changed is seen by the next attempt.
     with AttemptSession() as session:
-        request = {
+        request: dict[str, Any] = {
             "data": body,
-            "headers": dict(headers),
+            "headers": {"Accept-Encoding": "identity", **headers},
             "proxies": requests.utils.get_environ_proxies(url),
             "verify": True if ca_file is None else str(ca_file),
         }
-        return attempt(session, "POST", url, limits, read_body=False, **request)
+        if client_certificate is not None:
+            certificate, key = client_certificate
+            request["cert"] = str(certificate) if key is None else (str(certificate), str(key))
+        return attempt(session, "POST", url, limits, read_body=False, excerpt=excerpt, **request)
 
 
 def check_ca_file(path: Path) -> None:

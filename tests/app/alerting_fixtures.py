@@ -9,7 +9,7 @@ from typing import Any
 from app.alerting.catalog import QueryInfo
 from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions
-from app.settings import Receiver, Severity
+from app.settings import Receiver, Severity, WebhookReceiver
 from engine import Possibilities
 
 GAP_MS = 10
@@ -48,7 +48,7 @@ def options(**receivers: Receiver) -> AlertingOptions:
 
 def receiver(**settings: Any) -> Receiver:
     """A receiver on loopback."""
-    return Receiver.model_validate({"url": "http://127.0.0.1:9/hook", **settings})
+    return WebhookReceiver.model_validate({"url": "http://127.0.0.1:9/hook", **settings})
 
 
 def kept(ids: Sequence[str]) -> dict[str, KnownEvent]:

@@ -24,7 +24,7 @@ from app.replay.recorded_rest import RecordedRest, serve
 from app.replay.recording import Recording
 from app.replay.replay import settings_for
 from app.replay.spool import Spool
-from app.settings import Receiver, Settings
+from app.settings import Settings, WebhookReceiver
 from app.store import Store, schema
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
@@ -116,7 +116,9 @@ def say(what: str) -> None:
 
 
 def _settings(plain: Settings, store: Path, webhook_url: str) -> Settings:
-    receivers = {"ops": Receiver.model_validate({"url": webhook_url, "first_retry": "10 ms", "max_retry": "20 ms"})}
+    receivers = {
+        "ops": WebhookReceiver.model_validate({"url": webhook_url, "first_retry": "10 ms", "max_retry": "20 ms"})
+    }
     return with_demo_parameters(plain).model_copy(
         update={
             "store": plain.store.model_copy(update={"directory": store}),

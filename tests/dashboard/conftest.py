@@ -18,7 +18,7 @@ from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.config import load_settings
 from app.live.assembly import open_configured_store
-from app.settings import Receiver, Severity
+from app.settings import Severity, WebhookReceiver
 from app.store import Store, open_store
 from tests.app.alerting_fixtures import FakeMatch
 from tests.app.conftest import compiled_kernels
@@ -147,5 +147,5 @@ def _options() -> AlertingOptions:
         "slow": QueryInfo("slow", "h1", Severity.WARNING, "{task_id} took {period_ms}", 10, runbook=RUNBOOK),
         "stuck": QueryInfo("stuck", "h2", Severity.CRITICAL, "{task_id} stands still", 10, runbook="Kill it."),
     }
-    ops = Receiver.model_validate({"url": "http://127.0.0.1:9/hook"})
+    ops = WebhookReceiver.model_validate({"url": "http://127.0.0.1:9/hook"})
     return AlertingOptions(queries, {"ops": ops}, max_age_ms=10**15)

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from app.config import load_settings
 from app.queries import load_queries
-from app.settings import Queries, Receiver
+from app.settings import Queries, WebhookReceiver
 from app.store.api import Store
 from collectors.base import Collector
 from collectors.ganglia.load_balance import LoadDeriver
@@ -107,7 +107,7 @@ def write_file(rows: pa.Table, path: Path, changed_s: int | None = None) -> None
 
 
 LATENESS_MS = 5_000
-RECEIVER = Receiver(url=SecretStr("http://127.0.0.1:9/"))
+RECEIVER = WebhookReceiver(url=SecretStr("http://127.0.0.1:9/"))
 
 
 def small_job(folder: Path, name: str, store: Store, kafka: KafkaInput | None = None, **more: Any) -> StreamJob:

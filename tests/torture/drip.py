@@ -17,8 +17,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, http_post
+from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, send
+from app.alerting.links import Links
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.sample import sample_news
+from app.alerting.receivers.service import Message
 from app.clock import SystemClock
 from app.process.web import Limits
 from app.settings import Receiver
@@ -27,6 +30,7 @@ from collectors.base import SourceUnavailableError
 from collectors.network import http_attempt
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from tests.app.alerting.receivers.told import SETTINGS, service
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.process.test_web import Site, site
@@ -126,13 +130,13 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
     """Messages for such a receiver and for one that is well: the latter has them at once."""
 
-    def post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+    def post(endpoint: Endpoint, message: Message, idempotency_key: str) -> None:
         if endpoint.name == "good":
-            http_post(endpoint, body, idempotency_key)
+            send(endpoint, message, idempotency_key)
             return
         with tally.timed("webhook", name, LIMIT_S):
             try:
-                http_post(endpoint, body, idempotency_key)
+                send(endpoint, message, idempotency_key)
             except DeliveryError as error:
                 failed.append(error)
         if failed:
@@ -151,6 +155,20 @@ def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> No
         with tally.timed("receiver beside", name, ANSWER_S):
             if not hook.came(N_MESSAGES, 60):
                 tally.failures.append(f"beside a receiver that {name}: {len(hook.received)} of {N_MESSAGES} messages")
+
+
+def services(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """One message to such a server by each kind of receiver; apprise has a start of a process beside its limit."""
+    for kind in SETTINGS:
+        with serving(behaviour) as url:
+            place = url.removeprefix("http://")
+            given = {"email": {"smarthost": place}, "apprise": {"url": f"gotify://{place}/token"}}.get(
+                kind, {"url": url}
+            )
+            told = service(kind, **given)
+            content = told.message(sample_news("ops", Links(""), 0), None)
+            with tally.timed(f"receiver {kind}", name, LIMIT_S), suppress(DeliveryError):
+                told.send(content, "key", LIMIT_S, ask=True)
 
 
 def _endpoints(known: dict[str, Receiver]) -> dict[str, Endpoint]:
@@ -222,6 +240,7 @@ def run(given: Given) -> Verdict:
             folder = given.folder / f"{n_rounds}-{number}"
             folder.mkdir()
             work.append(lambda n=name, b=behaviour, f=folder: receivers(tally, n, b, f))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: services(tally, n, b))  # type: ignore[misc]
         for name, behaviour in HANDSHAKES.items():
             work.append(lambda n=name, b=behaviour: document(tally, n, b, tls, True))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: message(tally, n, b, tls, True))  # type: ignore[misc]

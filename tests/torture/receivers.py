@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.alerting.delivery import Courier, Endpoint, TemporaryDeliveryError, endpoint_of
+from app.alerting.receivers.service import Message
 from app.alerting.recorder import Recorder
 from app.clock import SetClock
 from app.settings import Receiver
@@ -56,7 +57,7 @@ class ToldSo:
     took_ms: dict[str, int] = field(default_factory=dict)
     last_ms: int = 0
 
-    def post(self, endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+    def post(self, endpoint: Endpoint, message: Message, idempotency_key: str) -> None:
         """Take it or not."""
         now_ms = self.clock.now_ms()
         self.n_attempts += 1
@@ -66,7 +67,7 @@ class ToldSo:
             self.n_refused += 1
             raise TemporaryDeliveryError("answered 429", "refused_4xx", str(-(-self.least_pause_ms // 1000)))
         self.last_ms = now_ms
-        (alert,) = json.loads(body)["alerts"]
+        (alert,) = json.loads(message.body)["alerts"]
         self.keys[idempotency_key] += 1
         self.believes[alert["fingerprint"]] = alert["status"]
         self.took_ms[idempotency_key] = now_ms

@@ -30,7 +30,7 @@ from app.replay.recorded_rest import serve
 from app.replay.recording import Recording
 from app.replay.replay import settings_for
 from app.replay.webhook_sink import webhook_sink
-from app.settings import Receiver, Retention, Settings
+from app.settings import Retention, Settings, WebhookReceiver
 from tests.torture.campaign import Given, Verdict
 from tests.torture.looped_recording import LOOP_S, LoopedRecording
 
@@ -172,7 +172,7 @@ def _settings(settings: Settings, folder: Path, webhook_url: str) -> Settings:
         for name, part in settings.sources
         if hasattr(part, "interval_ms")
     }
-    receivers = {"ops": Receiver.model_validate({"url": webhook_url})}
+    receivers = {"ops": WebhookReceiver.model_validate({"url": webhook_url})}
     return settings.model_copy(
         update={
             "sources": settings.sources.model_copy(update={**sources, "remember_ids_ms": HOUR_MS}),

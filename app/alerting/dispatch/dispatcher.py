@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
 from app.alerting.dispatch.entering import enter
-from app.alerting.dispatch.flush import Flush, Member, Now, Reason, flush, place
+from app.alerting.dispatch.flush import Flush, Member, Now, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
@@ -25,18 +26,20 @@ from app.alerting.snapshots import snapshot_of
 from app.clock import Clock
 from app.settings import Receiver
 from app.store.api import Store
-from app.store.models import AlertGroupRow
+from app.store.models import AlertGroupRow, AlertRow, NotificationRow
 from app.store.writing.writer import Writer
 from collectors.time_units import DAY_MS
 
 log = structlog.get_logger(__name__)
 
-MOST_GROUPS = 100
+MOST_GROUPS = 250
 """That one transaction looks at."""
 MOST_MEMBERS = 5_000
-"""A transaction that has looked at so many alerts ends: steps wait for it."""
+"""Of all groups that one transaction looks at, unless it is one group: steps wait for it."""
 MOST_ALERTS = 1_000
 """That one transaction puts into the groups of another tree."""
+MOST_LOGGED = 20
+"""Groups of one transaction that have a line of their own in the log."""
 NO_ROUTING = "none"
 
 
@@ -48,6 +51,17 @@ class Telling:
     """None: each by itself; groups that are left tell what they have still to tell, and of its end."""
     receivers: Mapping[str, Receiver]
     max_age_ms: int = DAY_MS
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a look at a group has found."""
+
+    group: AlertGroupRow
+    found: Flush
+    now_ms: int
+    is_empty: bool
+    """No alert is left in it."""
 
 
 class Dispatcher:
@@ -121,15 +135,35 @@ class Dispatcher:
 
     def _look_at(self, writer: Writer, groups: Sequence[AlertGroupRow]) -> tuple[int, str]:
         """(messages, id of the last group that was looked at); others are left for the next transaction."""
-        n_messages = n_members = 0
-        last, inhibitions = "", self._inhibitions(writer)
+        counted = writer.groups.n_members([group.id for group in groups])
+        taken: list[AlertGroupRow] = []
+        n_members = 0
         for group in groups:
-            last, members = group.id, writer.groups.members(group.id)
-            n_messages += self._flush(writer, group, members, inhibitions)
-            n_members += len(members)
-            if n_members >= MOST_MEMBERS:
+            n_members += counted.get(group.id, 0)
+            if taken and n_members > MOST_MEMBERS:  # a large one has a transaction of its own
                 break
-        return n_messages, last
+            taken.append(group)
+        members = writer.groups.members([group.id for group in taken])
+        inhibitions = self._inhibitions(writer)
+        looks = [self._flush(writer, group, members[group.id], inhibitions) for group in taken]
+        told = [look for look in looks if look is not None and look.found.reason is not None]
+        self._tell(writer, told)
+        self._keep(writer, [look for look in looks if look is not None])
+        return len(told), taken[-1].id
+
+    @staticmethod
+    def _keep(writer: Writer, looks: Sequence[_Look]) -> None:
+        """Write what has become of the members of all groups."""
+
+        def pairs(name: str) -> list[tuple[str, str]]:
+            return [(look.group.id, alert_id) for look in looks for alert_id in getattr(look.found, name)]
+
+        writer.groups.set_told(pairs("told"))
+        writer.groups.set_hidden(pairs("hidden"))
+        writer.groups.leave(pairs("gone"))
+        for look in looks:
+            if look.is_empty:
+                writer.groups.remove(look.group)
 
     def _inhibitions(self, writer: Writer) -> Inhibitions:
         routing = self._telling.routing
@@ -139,14 +173,16 @@ class Dispatcher:
         queries = None if None in named else {name for name in named if name is not None}
         return Inhibitions(routing.rules, writer.groups.going_on(queries))
 
-    def _flush(self, writer: Writer, group: AlertGroupRow, members: Sequence[Member], inhibitions: Inhibitions) -> bool:
-        """Look at a group; returns whether it has told something."""
+    def _flush(
+        self, writer: Writer, group: AlertGroupRow, members: Sequence[Member], inhibitions: Inhibitions
+    ) -> _Look | None:
+        """Look at a group; None: it is none any more."""
         now_ms, receiver = self._clock.now_ms(), self._telling.receivers.get(group.receiver)
         route = None if self._telling.routing is None else self._telling.routing.route(group.route)
         timing = Timing() if route is None else route.timing
         if not members or receiver is None:
             writer.groups.remove(group)
-            return False
+            return None
         if group.told_ms is not None and group.told_ms > now_ms:  # the clock was set back
             group.told_ms = now_ms
         is_muted = not receiver.enabled or (route is not None and route.muted(now_ms) is not None)
@@ -163,33 +199,57 @@ class Dispatcher:
                 inhibited_by=inhibitions.by,
             ),
         )
-        if found.reason is not None:
-            self._tell(writer, group, found, found.reason, now_ms)
-        if found.told:
-            writer.groups.set_told(group.id, found.told)
-        writer.groups.set_hidden(group.id, found.hidden)
-        writer.groups.leave(group.id, found.gone)
-        if len(found.gone) == len(members):
-            writer.groups.remove(group)
-        else:
-            group.flush_ms = now_ms + timing.group_interval_ms
-        return found.reason is not None
+        group.flush_ms = now_ms + timing.group_interval_ms
+        return _Look(group, found, now_ms, is_empty=len(found.gone) == len(members))
 
-    def _tell(self, writer: Writer, group: AlertGroupRow, found: Flush, reason: Reason, now_ms: int) -> None:
-        """Write the message of a group into the outbox."""
-        in_order = _in_order(found)
-        alerts = writer.groups.alerts([member.alert_id for member in in_order[:MAX_ALERTS]])
+    def _tell(self, writer: Writer, looks: Sequence[_Look]) -> None:
+        """Write the messages of groups into the outbox."""
+        if not looks:
+            return
+        receivers = {look.group.receiver for look in looks}
+        pending = writer.groups.pending(receivers, [look.group.id for look in looks])
+        orders = [_in_order(look.found) for look in looks]
+        alerts = writer.groups.alerts([member.alert_id for in_order in orders for member in in_order[:MAX_ALERTS]])
+        messages = [
+            self._message(look, in_order, alerts, pending.get(look.group.id, ()))
+            for look, in_order in zip(looks, orders, strict=True)
+        ]
+        are_new = writer.outbox.add_all(messages)
+        told: list[tuple[str, str, str]] = []
+        for n, (look, message, is_new) in enumerate(zip(looks, messages, are_new, strict=True)):
+            of_message = {member.alert_id for member in (*look.found.news, *look.found.resolved)}
+            if is_new:
+                key, receiver = message["idempotency_key"], look.group.receiver
+                told += ((key, receiver, alert_id) for alert_id in sorted(of_message))
+            # In a storm each message is told of with its delivery; a line here would cost as much as writing it.
+            tell = log.info if n < MOST_LOGGED else log.debug
+            tell(
+                "group", receiver=look.group.receiver, group=look.group.key, what=str(look.found.reason),
+                firing=len(look.found.firing), resolved=len(look.found.resolved),
+            )  # fmt: skip
+        writer.groups.add_told(told)
+
+    def _message(
+        self,
+        look: _Look,
+        in_order: Sequence[Member],
+        alerts: Mapping[str, AlertRow],
+        pending: Sequence[NotificationRow],
+    ) -> dict[str, Any]:
+        """The message of a group, for the outbox."""
+        group, found, now_ms = look.group, look.found, look.now_ms
+        assert found.reason is not None, "asked of groups that have something to tell"
         firing = {member.alert_id for member in found.firing}
         snapshots = [
             _as_told(snapshot_of(alerts[member.alert_id]), fires=member.alert_id in firing)
             for member in in_order[:MAX_ALERTS]
         ]
-        before = self._resolved_before(writer, group, in_order)[:MAX_ALERTS]
+        before = self._resolved_before(pending, in_order)[:MAX_ALERTS]
         notice = GroupNotice(
             key=group.key,
             labels=dict(group.labels),
             common_labels=common([member.labels for member in (*in_order, *found.later)]),
-            reason=reason.value,
+            reason=found.reason.value,
             alerts=[*snapshots, *before],
             n_firing=len(found.firing),
             n_resolved=len(found.resolved) + len(found.later) + len(before),
@@ -198,39 +258,30 @@ class Dispatcher:
         content = sorted(f"{member.alert_id} {member.alert_id in firing} {member.revision}" for member in in_order)
         key = digest("group message", group.id, group.receiver, str(group.n_told), *content)
         group.n_told, group.told_ms = group.n_told + 1, now_ms
-        is_new = writer.outbox.add(
-            {
-                "idempotency_key": key,
-                "receiver": group.receiver,
-                "alert_id": in_order[0].alert_id,
-                "group_id": group.id,
-                "fingerprint": group.id,
-                "state": notice.status,
-                "revision": group.n_told,
-                "payload": notice.as_json(),
-                "status": "pending",
-                "n_attempts": 0,
-                "tried_since_ms": None,
-                "next_attempt_ms": now_ms,
-                "last_error": None,
-                "created_ms": now_ms,
-                "finished_ms": None,
-            }
-        )
-        if is_new:
-            told = {member.alert_id for member in (*found.news, *found.resolved)}
-            writer.groups.add_told(key, group.receiver, sorted(told))
-        log.info(
-            "group", receiver=group.receiver, group=group.key, what=reason.value, firing=len(found.firing),
-            resolved=len(found.resolved),
-        )  # fmt: skip
+        return {
+            "idempotency_key": key,
+            "receiver": group.receiver,
+            "alert_id": in_order[0].alert_id,
+            "group_id": group.id,
+            "fingerprint": group.id,
+            "state": notice.status,
+            "revision": group.n_told,
+            "payload": notice.as_json(),
+            "status": "pending",
+            "n_attempts": 0,
+            "tried_since_ms": None,
+            "next_attempt_ms": now_ms,
+            "last_error": None,
+            "created_ms": now_ms,
+            "finished_ms": None,
+        }
 
     @staticmethod
-    def _resolved_before(writer: Writer, group: AlertGroupRow, told: Sequence[Member]) -> list[Snapshot]:
+    def _resolved_before(pending: Sequence[NotificationRow], told: Sequence[Member]) -> list[Snapshot]:
         """What messages that were not delivered yet tell to be over: this one may be told in their place."""
         known = {member.fingerprint for member in told}
         found: dict[str, Snapshot] = {}
-        for message in writer.groups.pending(group):
+        for message in pending:
             for alert in GroupNotice.from_json(message.payload).alerts:
                 by_labels = fingerprint(labels_of(alert))
                 if alert.state == State.RESOLVED and by_labels not in known:

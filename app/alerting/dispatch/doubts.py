@@ -63,7 +63,7 @@ def template_doubts(
     known |= {f"{name}.{aspect}" for name in returned for aspect in _ASPECTS}
     known |= {f"{aspect}_{name}" for name in returned for aspect in _ASPECTS}
     for name, receiver in sorted(receivers.items()):
-        if receiver.template is None:
+        if receiver.template is None or receiver.template.suffix == ".j2":  # Jinja's names are checked by trying
             continue
         unknown = sorted(_names(_read(receiver.template)) - known)
         if unknown:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from app.store.bulk import in_chunks, insert_rows
 from app.store.models import (
@@ -63,6 +63,7 @@ class Member:
 
 _MEMBERS = (
     select(
+        GroupMemberRow.group_id,
         GroupMemberRow.alert_id,
         GroupMemberRow.fingerprint,
         GroupMemberRow.told,
@@ -76,8 +77,19 @@ _MEMBERS = (
         AlertRow.labels,
     )
     .join(AlertRow, AlertRow.id == GroupMemberRow.alert_id)
+    .where(GroupMemberRow.group_id.in_(bindparam("group_ids", expanding=True)))
     .order_by(GroupMemberRow.alert_id)
 )
+_MEMBER_TABLE = GroupMemberRow.metadata.tables[GroupMemberRow.__tablename__]
+_OF_PAIR = (
+    _MEMBER_TABLE.c.group_id == bindparam("of_group"),
+    _MEMBER_TABLE.c.alert_id == bindparam("of_alert"),
+)
+_SET_TOLD = update(_MEMBER_TABLE).where(*_OF_PAIR).values(told=True)
+_SET_HIDDEN = update(_MEMBER_TABLE).where(*_OF_PAIR).values(hidden=True)
+_LEAVE = delete(_MEMBER_TABLE).where(*_OF_PAIR)
+Pair = tuple[str, str]
+"""Ids of a group and an alert."""
 
 
 class Groups:
@@ -156,10 +168,23 @@ class Groups:
         behind = select(AlertGroupRow).where(AlertGroupRow.id > group_id)
         return list(self._rows.session.scalars(behind.order_by(AlertGroupRow.id).limit(at_most)))
 
-    def members(self, group_id: str) -> list[Member]:
-        """The alerts of a group."""
-        found = self._rows.session.execute(_MEMBERS.where(GroupMemberRow.group_id == group_id))
-        return [Member(*row) for row in found]
+    def n_members(self, group_ids: Sequence[str]) -> dict[str, int]:
+        """How many alerts each group has; groups without any are not among them."""
+        found: dict[str, int] = {}
+        for chunk in in_chunks(group_ids):
+            counted = select(GroupMemberRow.group_id, func.count()).where(GroupMemberRow.group_id.in_(chunk))
+            for group_id, n in self._rows.session.execute(counted.group_by(GroupMemberRow.group_id)):
+                found[group_id] = n
+        return found
+
+    def members(self, group_ids: Sequence[str]) -> dict[str, list[Member]]:
+        """The alerts of groups, in order of their ids."""
+        found: dict[str, list[Member]] = {group_id: [] for group_id in group_ids}
+        for chunk in in_chunks(group_ids):
+            rows = self._rows.session.execute(_MEMBERS, {"group_ids": list(chunk)})
+            for group_id, *row in rows:
+                found[group_id].append(Member(*row))
+        return found
 
     def going_on(self, queries: Collection[str] | None) -> list[tuple[str, dict[str, Any]]]:
         """Ids and labels of the alerts that are not over; of these queries, None: of all."""
@@ -176,37 +201,41 @@ class Groups:
             found |= {alert.id: alert for alert in alerts}
         return found
 
-    def pending(self, group: AlertGroupRow) -> list[NotificationRow]:
-        """Messages of a group that were not delivered yet, in order."""
-        statement = select(NotificationRow).where(
-            NotificationRow.receiver == group.receiver,
-            NotificationRow.fingerprint == group.id,
-            NotificationRow.status == "pending",
-        )
-        return list(self._rows.session.scalars(statement.order_by(NotificationRow.sequence)))
+    def pending(self, receivers: Collection[str], group_ids: Sequence[str]) -> dict[str, list[NotificationRow]]:
+        """Messages of groups that were not delivered yet, in order; groups without any are not among them."""
+        found: dict[str, list[NotificationRow]] = {}
+        for chunk in in_chunks(group_ids):
+            statement = select(NotificationRow).where(
+                NotificationRow.fingerprint.in_(chunk),
+                NotificationRow.receiver.in_(sorted(receivers)),
+                NotificationRow.status == "pending",
+            )
+            for message in self._rows.session.scalars(statement.order_by(NotificationRow.sequence)):
+                found.setdefault(message.fingerprint, []).append(message)
+        return found
 
-    def set_told(self, group_id: str, alert_ids: Sequence[str]) -> None:
-        """The receiver is, or will be, told that these fire."""
-        for chunk in in_chunks(alert_ids):
-            of_chunk = (GroupMemberRow.group_id == group_id, GroupMemberRow.alert_id.in_(chunk))
-            self._rows.session.execute(update(GroupMemberRow).where(*of_chunk).values(told=True))
+    def set_told(self, members: Sequence[Pair]) -> None:
+        """The receivers of the groups are, or will be, told that these fire."""
+        self._each(_SET_TOLD, members)
 
-    def set_hidden(self, group_id: str, alert_ids: Sequence[str]) -> None:
+    def set_hidden(self, members: Sequence[Pair]) -> None:
         """These are silenced, inhibited or muted."""
-        for chunk in in_chunks(alert_ids):
-            of_chunk = (GroupMemberRow.group_id == group_id, GroupMemberRow.alert_id.in_(chunk))
-            self._rows.session.execute(update(GroupMemberRow).where(*of_chunk).values(hidden=True))
+        self._each(_SET_HIDDEN, members)
 
-    def leave(self, group_id: str, alert_ids: Sequence[str]) -> None:
-        """These belong to the group no more."""
-        for chunk in in_chunks(alert_ids):
-            of_chunk = (GroupMemberRow.group_id == group_id, GroupMemberRow.alert_id.in_(chunk))
-            self._rows.session.execute(delete(GroupMemberRow).where(*of_chunk))
+    def leave(self, members: Sequence[Pair]) -> None:
+        """These belong to their groups no more."""
+        self._each(_LEAVE, members)
 
-    def add_told(self, idempotency_key: str, receiver: str, alert_ids: Iterable[str]) -> None:
-        """A message tells something new of these alerts."""
-        told = {"idempotency_key": idempotency_key, "receiver": receiver}
-        insert_rows(self._rows.bare_session, ToldAlertRow, [{**told, "alert_id": alert_id} for alert_id in alert_ids])
+    def _each(self, statement: Any, members: Sequence[Pair]) -> None:
+        """One statement for many rows, each by its key."""
+        if members:
+            pairs = [{"of_group": group_id, "of_alert": alert_id} for group_id, alert_id in members]
+            self._rows.session.connection().execute(statement, pairs)
+
+    def add_told(self, told: Iterable[tuple[str, str, str]]) -> None:
+        """(Idempotency-Key, receiver, alert): a message tells something new of an alert."""
+        names = ("idempotency_key", "receiver", "alert_id")
+        insert_rows(self._rows.bare_session, ToldAlertRow, [dict(zip(names, row, strict=True)) for row in told])
 
     def remove(self, group: AlertGroupRow) -> None:
         """A group that has no alerts."""

@@ -95,6 +95,29 @@ class Outbox:
             known.add_message(alert, identity, self._sequence, message["state"])
         return True
 
+    def add_all(self, messages: Sequence[Row]) -> list[bool]:
+        """Put messages into the outbox, in their order; False for those that are there already. As `add`, at once."""
+        session = self._rows.session
+        known: set[tuple[str, str]] = set()
+        for chunk in in_chunks([message["idempotency_key"] for message in messages]):
+            there = select(NotificationRow.idempotency_key, NotificationRow.receiver)
+            found = session.execute(there.where(NotificationRow.idempotency_key.in_(chunk)))
+            known.update((key, receiver) for key, receiver in found)
+        if self._sequence is None:
+            self._sequence = session.scalar(_LAST_SEQUENCE) or 0
+        are_new: list[bool] = []
+        for message in messages:
+            identity = (message["idempotency_key"], message["receiver"])
+            are_new.append(identity not in known)
+            if identity in known:
+                continue
+            known.add(identity)
+            self._sequence += 1
+            self._new.append({**message, "sequence": self._sequence})
+            self._last_notified.put(message["receiver"], message["fingerprint"], message["state"])
+        self._rows.flush()
+        return are_new
+
     def _write_new(self) -> None:
         """Write new messages, in their order, and let each overtake what is tried of its receiver and fingerprint."""
         messages, self._new = self._new, []

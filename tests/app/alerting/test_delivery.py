@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of, http_post
+from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of, send
 from app.alerting.notifier import Notifier
 from app.alerting.payload import alertmanager_payload, templated_payload
+from app.alerting.receivers.service import Message
 from app.alerting.recorder import Recorder
 from app.alerting.snapshots import snapshot_of
 from app.clock import SetClock, SystemClock
 from app.errors import ConfigError
-from app.settings import Receiver
+from app.settings import Receiver, WebhookReceiver
 from app.store import Store
 from app.store.models import NotificationRow
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
@@ -68,8 +69,8 @@ def timed_out_once(store: Store, settings: Receiver, clock: SetClock, counted: C
     endpoint = endpoint_of("ops", settings, "")
     limits_s = chain([endpoint.timeout_s], repeat(20.0))
 
-    def post(endpoint: Endpoint, body: bytes, key: str) -> None:
-        http_post(replace(endpoint, timeout_s=next(limits_s)), body, key)
+    def post(endpoint: Endpoint, message: Message, key: str) -> None:
+        send(replace(endpoint, timeout_s=next(limits_s)), message, key)
 
     return Courier(store, endpoint, clock, post=post, metrics=counted)
 
@@ -248,11 +249,11 @@ def test_a_courier_that_is_told_to_stop_leaves_the_rest(store: Store) -> None:
 def test_a_crash_between_answer_and_record_repeats_the_same_key(store: Store) -> None:
     sent: list[str] = []
 
-    def crash(_endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def crash(_endpoint: Endpoint, _message: Message, key: str) -> None:
         sent.append(key)
         raise KeyboardInterrupt
 
-    def post(_endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def post(_endpoint: Endpoint, _message: Message, key: str) -> None:
         sent.append(key)
 
     ops = receiver()
@@ -332,9 +333,9 @@ def test_secrets_do_not_show(store: Store, tmp_path: Path, capsys: pytest.Captur
     secret = tmp_path / "url"
     secret.write_text("http://127.0.0.1:9/hook?token=hunter2\n")
     (tmp_path / "auth").write_text("Bearer hunter3\n")
-    ops = Receiver(url_file=secret, authorization_file=tmp_path / "auth", max_attempts=1)
+    ops = WebhookReceiver(url_file=secret, authorization_file=tmp_path / "auth", max_attempts=1)
     endpoint = endpoint_of("ops", ops, "")
-    assert endpoint.headers["Authorization"] == "Bearer hunter3"
+    assert endpoint.service.http.headers["Authorization"] == "Bearer hunter3"
     fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
     Courier(store, endpoint, CLOCK).deliver_pending()  # nobody listens on port 9
     (notification,) = store.notifications()
@@ -354,7 +355,7 @@ def test_a_receiver_with_its_own_format(store: Store, tmp_path: Path) -> None:
     template = tmp_path / "slack.json"
     template.write_text(json.dumps({"text": "{state}: {summary} ({url})"}))
     with webhook() as hook:
-        ops = Receiver.model_validate({"url": hook.url, "template": template})
+        ops = WebhookReceiver.model_validate({"url": hook.url, "template": template})
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
         courier(store, ops).deliver_pending()
     alert = store.alerts()[0].id

@@ -12,14 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from app.alerting.delivery import (
-    CONNECTION,
-    Courier,
-    Endpoint,
-    PermanentDeliveryError,
-    TemporaryDeliveryError,
-    endpoint_of,
-)
+from app.alerting.delivery import Courier, Endpoint, PermanentDeliveryError, TemporaryDeliveryError, endpoint_of
+from app.alerting.receivers.errors import CONNECTION
+from app.alerting.receivers.service import Message
 from app.alerting.recorder import Recorder
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.clock import SetClock
@@ -54,7 +49,7 @@ class Receiving:
     asked: list[tuple[str, str]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
 
-    def __call__(self, _endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def __call__(self, _endpoint: Endpoint, _message: Message, key: str) -> None:
         (message,) = [m for m in self.store.notifications() if m.idempotency_key == key]
         told = str(message.payload["key"]["task_id"]), message.state
         self.asked.append(told)
@@ -98,7 +93,7 @@ def test_a_message_that_is_never_taken_holds_up_none_of_a_thousand_others(store:
     asked: list[str] = []
     names = {m.idempotency_key: str(m.payload["key"]["task_id"]) for m in store.notifications()}
 
-    def post(_endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def post(_endpoint: Endpoint, _message: Message, key: str) -> None:
         asked.append(names[key])
         if names[key] == "bad":
             raise TemporaryDeliveryError("answered 500", "server_5xx")
@@ -495,7 +490,7 @@ class Believing:
     seen: set[str] = field(default_factory=set)
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    def __call__(self, _endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def __call__(self, _endpoint: Endpoint, _message: Message, key: str) -> None:
         (message,) = [m for m in self.store.notifications() if m.idempotency_key == key]
         self.asked.append((message.fingerprint, message.sequence))
         fate = next(self.fates)

@@ -352,6 +352,9 @@ class DeadStore:
     def n_notifications(self) -> Mapping[tuple[str, str], int]:
         return {("ops", "pending"): 2}
 
+    def group_figures(self) -> dict[str, tuple[int, int]]:
+        return {}
+
     def receivers_down(self) -> Mapping[str, int]:
         return {}
 

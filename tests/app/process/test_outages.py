@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 
 from app.alerting.delivery import Endpoint, TemporaryDeliveryError, endpoint_of
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.service import Message
 from app.clock import SetClock, SystemClock
 from app.commands.check import check_all
 from app.errors import AppError, CheckpointError, StoreError
@@ -321,7 +322,7 @@ def test_deliveries_go_on_after_an_outage(store: Store, monkeypatch: pytest.Monk
             return "begin"
         return None
 
-    def post(_endpoint: Endpoint, _body: bytes, _key: str) -> None:
+    def post(_endpoint: Endpoint, _message: Message, _key: str) -> None:
         delivered.set()
 
     flaky.refuses = refuses  # type: ignore[method-assign]
@@ -344,7 +345,7 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
     monkeypatch.setattr(Notifier, "POLL_S", 0.01)
     alive, sent, delivered = threading.Event(), [], threading.Event()
 
-    def post(_endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def post(_endpoint: Endpoint, _message: Message, key: str) -> None:
         sent.append(key)
         if not alive.is_set():
             raise TemporaryDeliveryError("ConnectionError", "connection")
@@ -374,7 +375,7 @@ def test_a_worker_lives_through_a_defect(store: Store, monkeypatch: pytest.Monke
     monkeypatch.setattr(Notifier, "POLL_S", 0.01)
     broken, delivered = [True], threading.Event()
 
-    def post(_endpoint: Endpoint, _body: bytes, _key: str) -> None:
+    def post(_endpoint: Endpoint, _message: Message, _key: str) -> None:
         if broken.pop() if broken else False:
             raise ZeroDivisionError
         delivered.set()

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from app.alerting.delivery import Endpoint
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.service import Message
 from app.clock import SetClock
 from app.commands.check import check_all
 from app.config import load_settings
@@ -317,8 +318,8 @@ class Outbox:
         self.cluster = cluster
         self.sent: list[tuple[str, str]] = []
 
-        def post(endpoint: Endpoint, _body: bytes, key: str) -> None:
-            self.sent.append((endpoint.url, key))
+        def post(endpoint: Endpoint, message: Message, key: str) -> None:
+            self.sent.append((message.url, key))
 
         cluster.notifier._post = post
 
@@ -363,11 +364,11 @@ def test_the_attempt_under_way_ends_before_the_successor_begins(cluster: Callabl
     outbox = Outbox(running)
     inside, release = threading.Event(), threading.Event()
 
-    def post(endpoint: Endpoint, _body: bytes, key: str) -> None:
-        if endpoint.url == "http://old/":
+    def post(endpoint: Endpoint, message: Message, key: str) -> None:
+        if message.url == "http://old/":
             inside.set()
             release.wait(30)
-        outbox.sent.append((endpoint.url, key))
+        outbox.sent.append((message.url, key))
 
     running.notifier._post = post
     assert outbox.reload(a="http://old/").ok

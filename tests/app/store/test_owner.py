@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from app.alerting import operations
 from app.alerting.delivery import Endpoint, endpoint_of
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.service import Message
 from app.clock import SetClock
 from app.commands.check import check_all
 from app.errors import AppError, OwnershipError, StoreError
@@ -333,8 +334,8 @@ def test_who_lost_the_store_tells_nobody(store: Store) -> None:
     with again(store) as second:
         second.own(ME, take_over=True)
 
-    def post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
-        del endpoint, body
+    def post(endpoint: Endpoint, message: Message, idempotency_key: str) -> None:
+        del endpoint, message
         sent.append(idempotency_key)
 
     notifier = Notifier(store, {"ops": endpoint_of("ops", receiver(), "")}, SetClock(10**13), post=post)

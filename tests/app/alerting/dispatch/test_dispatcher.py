@@ -18,6 +18,7 @@ from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import silence
 from app.alerting.payload import fingerprint, labels_of
+from app.alerting.receivers.news import News
 from app.errors import StoreError
 from app.store import Store, open_store
 from app.store.writing.writer import Writer
@@ -376,9 +377,9 @@ def test_the_webhook_of_a_group_is_alertmanagers_version_4(store: Store) -> None
     world.fire("t1", "t2", host="node1")
     world.wait(WAIT_MS)
     (row,) = store.notifications()
-    notice = GroupNotice.from_json(row.payload)
     endpoint = endpoint_of("ops", world.read(TREE).receivers["ops"], "http://127.0.0.1:8501")
-    body = json.loads(endpoint.group_body(notice))
+    news = News.of(row.payload, row.fingerprint, row.idempotency_key, "ops", world.now_ms, endpoint.links)
+    body = json.loads(endpoint.message(news).body)
     alerts = body.pop("alerts")
     annotations = body.pop("commonAnnotations")
     assert body == {
@@ -395,7 +396,7 @@ def test_the_webhook_of_a_group_is_alertmanagers_version_4(store: Store) -> None
     assert annotations["value_host"] == "node1"
     assert "alert_id" not in annotations
     assert sorted((a["status"], a["labels"]["task_id"]) for a in alerts) == [("firing", "t1"), ("firing", "t2")]
-    assert {a["fingerprint"] for a in alerts} == {fingerprint(labels_of(s)) for s in notice.alerts}
+    assert {a["fingerprint"] for a in alerts} == {fingerprint(labels_of(s)) for s in news.alerts}
 
 
 def test_a_transaction_that_fails_loses_no_alert_of_another_tree(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -502,3 +503,15 @@ def test_who_is_replaced_looks_at_no_further_groups(store: Store, monkeypatch: p
     telling = Telling(Routing.of(world.read(world.tree)), world.read(world.tree).receivers)
     leaving = Dispatcher(store, telling, world.clock, stopping=lambda: len(store.notifications()) > 0)
     assert (leaving.dispatch_due(), world.dispatcher.dispatch_due()) == (1, 1)
+
+
+def test_figures_of_groups_tell_since_when_the_oldest_waits(store: Store) -> None:
+    world = World(store)
+    assert store.group_figures() == {}
+    world.fire("t1")
+    began_ms = world.now_ms
+    world.clock.advance_to(world.now_ms + 1_000)
+    world.fire("t2", query="chatty")
+    assert store.group_figures() == {"ops": (2, began_ms)}
+    world.wait(WAIT_MS)
+    assert store.group_figures() == {"ops": (2, 0)}
