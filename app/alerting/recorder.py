@@ -33,8 +33,12 @@ from app.settings import Receiver
 from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
+from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
 from collectors.time_units import DAY_MS
+
+MOST_LOOKED_AT = 1_000
+"""Alerts that are read at once to see whether silences hide them."""
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
@@ -121,9 +125,8 @@ class Recorder:
         """The kept events of the episodes that are being written, by id."""
         self._ids: dict[tuple[str, str, int], str] = {}
         """Of their alerts, by query, key and start."""
-        self._n_silenced = 0
         self._is_to_apply = False
-        """Whether the store says that all alerts have to be looked at for silences."""
+        """Whether the store knows by which silences alerts were looked at in this transaction."""
         self.outcome = Outcome()
 
     def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
@@ -235,10 +238,13 @@ class Recorder:
         row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor)
         self._writer.silences.add(row)
         vars(self).pop("_holding", None)
-        before = self._n_silenced
-        while self._apply_silences(MOST_ALERTS, actor, note, of=row):
-            pass
-        return self._n_silenced - before
+        covered = []
+        for known in self._writer.alerts.concerned_by_silences(open_too=bool(self._holding)):
+            labels = labels_of_row(known["labels"], known["key"], known["query"], known["severity"])
+            if self._is_otherwise(known) and self._holding.covering(labels) is row:
+                covered.append(known["id"])
+        self._follow_silences(covered, actor, note)
+        return len(covered)
 
     # ---------------------------------------------------------------- episodes
 
@@ -453,7 +459,8 @@ class Recorder:
         """A change was made on an alert that was in the state `before`: it is recorded, and told."""
         if change.silenced:
             self._writer.outbox.withdraw(alert, self._now_ms)
-            self._silenced_now()
+        if change.silenced is not None:
+            self._looked_for_silences()
         self._writer.alerts.add_change(
             {
                 "alert_id": alert.id,
@@ -471,11 +478,15 @@ class Recorder:
         self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
         self._notify(alert, before)
 
-    def _silenced_now(self) -> None:
-        """By silences that the last look at all alerts did not know: when they are over, all are looked at."""
-        if not self._is_to_apply and self._writer.silences.applied() != self._holding.digest:
-            self._writer.silences.set_applied(None, self._now_ms)
-            self._is_to_apply = True
+    def _looked_for_silences(self) -> None:
+        """An alert is silenced, or not, by what holds now: where that is not by what all alerts were looked at last,
+        they have to be looked at again, also when the same silences hold then."""
+        if self._is_to_apply:
+            return
+        applied = self._writer.silences.applied()
+        if self._holding.digest not in (applied.digest, applied.towards):
+            self._writer.silences.set_applied(Applied(), self._now_ms)
+        self._is_to_apply = True
 
     def _notify(self, alert: AlertRow, before: str | None) -> None:
         """Tell who wants to know of a change; `before`: the state that it came from."""
@@ -582,40 +593,46 @@ class Recorder:
     def apply_silences(self, at_most: int) -> int:
         """Alerts are silenced by what has begun, and no longer by what is over: those are what they have become
         meanwhile. Returns how many there were; as many as `at_most`: there may be more."""
-        if self._writer.silences.applied() == self._holding.digest:
+        applied, digest = self._writer.silences.applied(), self._holding.digest
+        if applied.digest == digest:
             return 0
-        n_changed = self._apply_silences(at_most)
-        if n_changed < at_most:
-            self._writer.silences.set_applied(self._holding.digest, self._now_ms)
-        return n_changed
+        behind, other = applied.behind if applied.towards == digest else "", list[str]()
+        open_too, is_last = bool(self._holding), False
+        while len(other) < at_most and not is_last:
+            rows = self._writer.alerts.concerned_by_silences(open_too=open_too, behind=behind, at_most=MOST_LOOKED_AT)
+            is_last = not rows
+            for row in rows:
+                behind = row["id"]
+                if self._is_otherwise(row):
+                    other.append(row["id"])
+                if len(other) == at_most:
+                    break
+        self._follow_silences(other)
+        now_applied = Applied(digest) if is_last else Applied(None, digest, behind)
+        self._writer.silences.set_applied(now_applied, self._now_ms)
+        return len(other)
 
-    def _apply_silences(
-        self, at_most: int, actor: str = lifecycle.SYSTEM, note: str = "", of: SilenceRow | None = None
-    ) -> int:
-        """Those that are not as the silences say; `of`: only those that this one covers."""
-        other: list[str] = []
-        for row in self._writer.alerts.concerned_by_silences(open_too=bool(self._holding)):
-            labels = labels_of_row(row["labels"], row["key"], row["query"], row["severity"])
-            covering = self._holding.covering(labels)
-            if row["silenced"] == (covering is not None) or (of is not None and covering is not of):
-                continue
-            if covering is None or (row["open"] and row["state"] != State.RESOLVED):
-                other.append(row["id"])
-            if len(other) == at_most:
-                break
-        alerts = self._writer.alerts.by_ids(other)
+    def _is_otherwise(self, row: Mapping[str, Any]) -> bool:
+        """Whether an alert is not as the silences say."""
+        covering = self._holding.covering(labels_of_row(row["labels"], row["key"], row["query"], row["severity"]))
+        if row["silenced"] == (covering is not None):
+            return False
+        return covering is None or (row["open"] and row["state"] != State.RESOLVED)
+
+    def _follow_silences(self, alert_ids: Sequence[str], actor: str = lifecycle.SYSTEM, note: str = "") -> None:
+        """These are silenced, or no longer, as the silences say."""
+        over = self._writer.silences.over(self._now_ms) if alert_ids else []
+        alerts = self._writer.alerts.by_ids(alert_ids)
         self._look_up_notified(alerts)
-        over = self._writer.silences.over(self._now_ms) if alerts else []
-        for alert in alerts:
+        for alert in sorted(alerts, key=lambda alert: (alert.start_ms, alert.id)):
             labels = labels_of_row(alert.labels, alert.key, alert.query, alert.severity)
             if (covering := self._holding.covering(labels)) is not None:
                 change = lifecycle.on_silence(State(alert.state), alert.silenced, actor, note or reason_of(covering))
-                self._n_silenced += self._change(alert, change)
+                self._change(alert, change)
             else:
                 ended = None if self._holding.is_pausing(labels) else ended_by(over, labels)
                 self._change(alert, lifecycle.on_silence_end(State(alert.state), ended))
         self._writer.rows.flush()
-        return len(other)
 
     # ----------------------------------------------------------------- reports
 

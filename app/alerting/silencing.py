@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from app.alerting.dispatch.intervals import TimeInterval, parse_interval
 from app.alerting.dispatch.matchers import Matcher, Matchers, all_match, made, matchers_text, parse_matchers
 from app.alerting.episodes import digest
@@ -15,6 +17,8 @@ from app.errors import AppError
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_text
 from collectors.time_units import DAY_MS
+
+log = structlog.get_logger(__name__)
 
 MAX_SILENCES = 1_000
 """That are not over."""
@@ -118,7 +122,8 @@ def stands(silence: SilenceRow, now_ms: int) -> str:
     """Whether it is active, pending (later, or at other times) or expired."""
     if silence.until_ms <= now_ms:
         return "expired"
-    return "active" if _Silence(silence).holds(now_ms) else "pending"
+    found = _readable(silence)
+    return "active" if found is not None and found.holds(now_ms) else "pending"
 
 
 class _Silence:
@@ -139,12 +144,21 @@ class _Silence:
         return bool(self.matchers) and all_match(self.matchers, labels)
 
 
+def _readable(row: SilenceRow) -> _Silence | None:
+    """None for what this machine cannot read, such as a place that it has no times of: rather is somebody told."""
+    try:
+        return _Silence(row)
+    except (ValueError, TypeError) as error:
+        log.warning("a silence cannot be read, and hides nothing", silence=row.id, why=str(error))
+        return None
+
+
 class Holding:
     """The silences that hold at a time."""
 
     def __init__(self, not_over: Sequence[SilenceRow], now_ms: int) -> None:
         """`not_over`: those whose end lies ahead."""
-        silences = [_Silence(row) for row in not_over]
+        silences = [silence for row in not_over if (silence := _readable(row)) is not None]
         holding = [silence for silence in silences if silence.holds(now_ms)]
         self._pausing = [silence for silence in silences if silence.row.starts_ms <= now_ms and silence not in holding]
         self.digest = digest("silences", *sorted(f"{of.row.id} {of.row.revision}" for of in holding))
@@ -182,7 +196,8 @@ def reason_of(silence: SilenceRow) -> str:
 
 def ended_by(over: Iterable[SilenceRow], labels: Mapping[str, str]) -> str | None:
     """Who ended the last silence that covered these labels; None: it was over by itself. `over`: the last first."""
-    last = next((row for row in over if _Silence(row).covers(labels)), None)
+    known = (found for row in over if (found := _readable(row)) is not None)
+    last = next((silence.row for silence in known if silence.covers(labels)), None)
     return None if last is None else last.ended_by
 
 

@@ -79,16 +79,16 @@ def _listed(known: Sequence[SilenceRow], at_ms: int) -> None:
 
 def _change(row: SilenceRow) -> None:
     with st.form(f"change-silence-{row.id}", border=False):
-        matchers = st.text_input(
-            "Matchers", value=silence_text(row), max_chars=MAX_MATCHERS_CHARS, key=f"change-matchers-{row.id}"
-        )
+        shown = silence_text(row)
+        longest = max(MAX_MATCHERS_CHARS, len(shown))
+        matchers = st.text_input("Matchers", value=shown, max_chars=longest, key=f"change-matchers-{row.id}")
         note = st.text_input("Comment", value=row.reason, max_chars=MAX_NOTE_CHARS, key=f"change-note-{row.id}")
         longer = st.selectbox("Ends", ["as before", *DURATIONS_MS], key=f"change-length-{row.id}", help="From now on.")
         if not st.form_submit_button("Change", key=f"change-{row.id}"):
             return
     at_ms = now_ms()
     try:
-        changed = None if matchers == silence_text(row) else read_matchers([matchers])
+        changed = None if matchers == shown else read_matchers([matchers])
         ends_ms = at_ms + DURATIONS_MS[longer] if longer in DURATIONS_MS else None
         edit = SilenceEdit(matchers=changed, ends_ms=ends_ms, note=inert(note, MAX_NOTE_CHARS))
         edit_silence(store(), row.id, edit, login.actor(), at_ms)

@@ -114,17 +114,21 @@ class Alerts:
         statement = select(AlertRow).where(AlertRow.open.is_(True), other)
         return list(self._rows.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
-    def concerned_by_silences(self, *, open_too: bool) -> list[Row]:
+    def concerned_by_silences(self, *, open_too: bool, behind: str = "", at_most: int | None = None) -> list[Row]:
         """Columns of the alerts that were silenced when they were looked at last, also those that are over since; with
-        `open_too`, of all that are not over as well; in order of their start."""
+        `open_too`, of all that are not over as well; in order of their ids, from behind one on, about `at_most`."""
         conditions: list[ColumnElement[bool]] = [AlertRow.silenced.is_(True)]
         if open_too:
             conditions.append(and_(AlertRow.open.is_(True), AlertRow.state != "resolved"))
         rows: dict[str, Row] = {}
+        ends: list[str] = []
         for condition in conditions:  # one index each
-            for row in self._rows.session.execute(_OF_SILENCES.where(condition)):
-                rows[row.id] = row._asdict()
-        return sorted(rows.values(), key=lambda row: (row["start_ms"], row["id"]))
+            statement = _OF_SILENCES.where(condition, AlertRow.id > behind).order_by(AlertRow.id)
+            found = [row._asdict() for row in self._rows.session.execute(statement.limit(at_most))]
+            if at_most is not None and len(found) == at_most:
+                ends.append(found[-1]["id"])
+            rows |= {row["id"]: row for row in found}
+        return [rows[alert_id] for alert_id in sorted(rows) if not ends or alert_id <= min(ends)]
 
     def by_ids(self, alert_ids: Sequence[str]) -> list[AlertRow]:
         """Alerts in this order."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
 from app.store.models import ProcessStatusRow, SilenceChangeRow, SilenceRow
 from app.store.writing.gathered import GatheredRows
@@ -14,6 +15,17 @@ APPLIED = "silences"
 """Row of process_status: the silences by which alerts were last told to be silenced or not."""
 MAX_OVER = 1_000
 """Of those that are over, so many are looked through for who ended one."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """By which silences alerts were last looked at: digests of those that held."""
+
+    digest: str | None = None
+    """Of all alerts; None: not known."""
+    towards: str | None = None
+    """Of the alerts up to `behind`; those that are new since are silenced, or not, by these as well."""
+    behind: str = ""
 
 
 class Silences:
@@ -74,18 +86,14 @@ class Silences:
             SilenceChangeRow(silence_id=silence.id, revision=silence.revision, at_ms=now_ms, actor=actor, what=what)
         )
 
-    def applied(self) -> str | None:
-        """The digest of the silences by which alerts were last told to be silenced or not; None: not known."""
+    def applied(self) -> Applied:
+        """By which silences alerts were last looked at."""
         found = self._rows.bare_session.get(ProcessStatusRow, APPLIED)
-        return None if found is None else str(found.value["digest"])
+        return Applied() if found is None else Applied(**found.value)
 
-    def set_applied(self, digest: str | None, now_ms: int) -> None:
-        """Alerts are silenced, or not, by these; None: they have to be looked at."""
-        session = self._rows.bare_session
-        if digest is None:
-            session.execute(delete(ProcessStatusRow).where(ProcessStatusRow.name == APPLIED))
-        else:
-            session.merge(ProcessStatusRow(name=APPLIED, updated_ms=now_ms, value={"digest": digest}))
+    def set_applied(self, applied: Applied, now_ms: int) -> None:
+        """Alerts are silenced, or not, by these."""
+        self._rows.bare_session.merge(ProcessStatusRow(name=APPLIED, updated_ms=now_ms, value=asdict(applied)))
 
 
-__all__ = ["Silences"]
+__all__ = ["Applied", "Silences"]

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy import column, table, text
 
 from app.alerting.dispatch.intervals import interval_section, parse_interval
+from app.alerting.found import found_in
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
 from app.alerting.recorder import Recorder
+from app.alerting.report_rows import LIVE
 from app.alerting.silencing import MAX_SILENCES, Silencing, read_matchers, silencing, stands
 from app.errors import AppError
 from app.store import Store, open_store
@@ -136,6 +138,46 @@ def test_intervals_are_kept_as_they_are_read() -> None:
     }
     interval = parse_interval(section)
     assert parse_interval(json.loads(json.dumps(interval_section(interval)))) == interval
+
+
+def test_more_alerts_than_a_step_takes_are_looked_at_by_the_next_ones(store: Store) -> None:
+    fire(store, 1_000, *(f"t{n}" for n in range(10)))
+    silence_matching(store, wanted('task_id=~"t[0-7]"', 2_000, 5_000), "mia", "", 1_000)
+
+    def apply(now_ms: int) -> int:
+        with store.transaction() as writer:
+            return Recorder(OPTIONS, writer, kept, now_ms).apply_silences(3)
+
+    assert [apply(2_000), apply(2_001)] == [3, 3]
+    fire(store, 2_002, "t8", "u1")  # a step takes all that is left
+    assert silenced(store) == {f"t{n}" for n in range(8)}
+    assert apply(2_003) == 0
+    assert [apply(5_000), apply(5_001), apply(5_002), apply(5_003)] == [3, 3, 2, 0]
+    assert silenced(store) == set()
+
+
+def test_an_alert_of_a_pause_is_silenced_when_the_same_silence_holds_again(store: Store) -> None:
+    nights = {"times": [{"start_time": "02:00", "end_time": "04:00"}]}
+    silence_matching(store, wanted('alertname="slow"', 0, 100 * HOUR_MS, nights), "mia", "", 0)
+    fire(store, 3 * HOUR_MS, "t1")
+    with store.transaction() as writer:  # and then the process died, before it looked at what the pause ends
+        match = FakeMatch(10, 20, key=(("task_id", "t2"),), values={"task_id": "t2"})
+        recorder = Recorder(OPTIONS, writer, kept, 5 * HOUR_MS)
+        for part in recorder.parts(found_in([match], OPTIONS.queries, LIVE, None).episodes):
+            recorder.join(part, 0)
+    assert silenced(store) == {"t1"}
+    fire(store, 27 * HOUR_MS)
+    assert silenced(store) == {"t1", "t2"}
+
+
+def test_a_silence_that_cannot_be_read_hides_nothing_and_stops_nothing(store: Store) -> None:
+    with store.transaction() as writer:
+        row = {"until_ms": 10_000, "created_ms": 0, "reason": "", "actor": "mia", "matchers": [["a", "!=", "b"]]}
+        writer.session.add(SilenceRow(**row, recurrence=[{"location": "Nowhere/Land"}]))
+        writer.session.add(SilenceRow(**{**row, "matchers": [["a", "!~", "("]]}))
+    fire(store, 1_000, "t1")
+    assert silenced(store) == set()
+    assert [stands(row, 1_000) for row in store.silences(1_000)] == ["pending", "pending"]
 
 
 STEPS = st.lists(
