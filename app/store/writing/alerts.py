@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, and_, bindparam, or_, select
 
-from app.store.alert_pages import longest_ms
+from app.store.alert_pages import filtered_later, longest_ms
 from app.store.bulk import Row, in_chunks
 from app.store.known_alerts import Span
 from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, EvidenceValues
@@ -116,19 +116,19 @@ class Alerts:
 
     def concerned_by_silences(self, *, open_too: bool, behind: str = "", at_most: int | None = None) -> list[Row]:
         """Columns of the alerts that were silenced when they were looked at last, also those that are over since; with
-        `open_too`, of all that are not over as well; in order of their ids, from behind one on, about `at_most`."""
+        `open_too`, of all that are not over as well; in order of their ids, from behind one on, at most so many."""
         conditions: list[ColumnElement[bool]] = [AlertRow.silenced.is_(True)]
         if open_too:
             conditions.append(and_(AlertRow.open.is_(True), AlertRow.state != "resolved"))
-        rows: dict[str, Row] = {}
-        ends: list[str] = []
-        for condition in conditions:  # one index each
-            statement = _OF_SILENCES.where(condition, AlertRow.id > behind).order_by(AlertRow.id)
-            found = [row._asdict() for row in self._rows.session.execute(statement.limit(at_most))]
-            if at_most is not None and len(found) == at_most:
-                ends.append(found[-1]["id"])
-            rows |= {row["id"]: row for row in found}
-        return [rows[alert_id] for alert_id in sorted(rows) if not ends or alert_id <= min(ends)]
+        ids: set[str] = set()
+        for condition in conditions:  # one index each: ids in order would be read by the primary key, all of them
+            later = filtered_later(AlertRow.id > behind)
+            ids.update(self._rows.session.scalars(select(AlertRow.id).where(condition, later)))
+        rows: list[Row] = []
+        for chunk in in_chunks(sorted(ids)[:at_most]):
+            found = self._rows.session.execute(_OF_SILENCES.where(AlertRow.id.in_(chunk)))
+            rows += sorted((row._asdict() for row in found), key=lambda row: str(row["id"]))
+        return rows
 
     def by_ids(self, alert_ids: Sequence[str]) -> list[AlertRow]:
         """Alerts in this order."""
