@@ -237,7 +237,7 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
 
 def _silenced(store: Store) -> object:
     with store.transaction() as writer:
-        return writer.alerts.silenced()
+        return writer.alerts.concerned_by_silences(open_too=False, at_most=1_000)
 
 
 def _cursor_at(store: Store, time_ms: int) -> Cursor:

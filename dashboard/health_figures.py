@@ -23,6 +23,8 @@ from dashboard.store import (
     SourceStatusRow,
     StatisticRow,
     Watch,
+    silence_text,
+    stands,
     unknown_text,
 )
 from dashboard.text import inert
@@ -361,14 +363,14 @@ def notifications_frame(rows: Sequence[NotificationRow], now_ms: int, *, pending
 
 
 def silences_frame(rows: Sequence[SilenceRow], now_ms: int) -> pd.DataFrame:
-    """Silences that hold."""
-    columns = ["Query", "Key", "Until", "Holds for", "Comment", "By"]
+    """Silences that are not over."""
+    columns = ["What", "Is", "From", "Until", "Comment", "By"]
     lines = [
         {
-            "Query": inert(row.query),
-            "Key": "every one" if row.key_text is None else inert(row.key_text, 300),
+            "What": inert(silence_text(row), 500),
+            "Is": stands(row, now_ms),
+            "From": shown(row.starts_ms),
             "Until": shown(row.until_ms),
-            "Holds for": duration(row.until_ms - now_ms),
             "Comment": inert(row.reason, 500),
             "By": inert(row.actor),
         }

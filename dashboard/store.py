@@ -11,7 +11,18 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.alerting.operations import MAX_NOTE_CHARS, acknowledge, end_silence, silence
+from app.alerting.dispatch.intervals import interval_section
+from app.alerting.operations import (
+    MAX_NOTE_CHARS,
+    SilenceEdit,
+    acknowledge,
+    edit_silence,
+    end_silence,
+    hidden_by,
+    silence,
+    silence_matching,
+)
+from app.alerting.silencing import read_matchers, silence_text, silencing, stands
 from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
@@ -133,6 +144,7 @@ __all__ = [
     "ReportRow",
     "SentAgain",
     "Settings",
+    "SilenceEdit",
     "SilenceRow",
     "SourceStatusRow",
     "StatisticRow",
@@ -140,12 +152,20 @@ __all__ = [
     "StoreError",
     "Watch",
     "acknowledge",
+    "edit_silence",
     "end_silence",
     "event_log",
+    "hidden_by",
+    "interval_section",
     "now_ms",
+    "read_matchers",
     "report",
     "settings",
     "silence",
+    "silence_matching",
+    "silence_text",
+    "silencing",
+    "stands",
     "store",
     "unknown_text",
     "watched",

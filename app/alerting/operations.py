@@ -5,23 +5,35 @@ Each is one transaction of its own; a step that runs at the same time comes befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from app.alerting.dispatch.matchers import Matchers, all_match
 from app.alerting.evidence import KnownEvent
 from app.alerting.lifecycle import TransitionError
 from app.alerting.recorder import AlertingOptions, Recorder
-from app.durations import format_duration
+from app.alerting.silencing import (
+    MAX_SILENCE_MS,
+    MAX_SILENCES,
+    Holding,
+    Silencing,
+    labels_of_row,
+    matchers_of_alert,
+    matchers_of_row,
+    silence_text,
+    silencing,
+)
+from app.alerting.text import iso
 from app.errors import AppError, NotFoundError
-from app.store.api import Store
-from app.store.models import AlertRow
+from app.store.api import MAX_ROWS, AlertFilter, Store
+from app.store.models import AlertRow, SilenceRow
+from app.store.states import OPEN_STATES
 from app.store.storable import storable_text
 from app.store.writing.writer import Writer
-from collectors.time_units import DAY_MS
 
 MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
-MAX_SILENCE_MS = 366 * DAY_MS
-"""Longer is a mistake, or means that the query should be disabled."""
 
 
 def acknowledge(store: Store, alert_id: str, actor: str, note: str, now_ms: int) -> None:
@@ -45,34 +57,110 @@ def silence(
     New alerts of theirs fire silenced. Returns how many open alerts that silenced. Raises NotFoundError, AppError for
     a duration that is no time or longer than MAX_SILENCE_MS, StoreError.
     """
-    if not 0 < duration_ms <= MAX_SILENCE_MS:
-        longest = format_duration(MAX_SILENCE_MS)
-        raise AppError(f"silence for {format_duration(duration_ms)}: expected more than nothing, at most {longest}")
-    found = store.alert(alert_id).alert.id
+    alert = store.alert(alert_id).alert
+    matchers = matchers_of_alert(alert, every_key=every_key)
+    wanted = silencing(matchers, now_ms, now_ms + duration_ms, (), now_ms)
     with store.transaction() as writer:
-        alert = _again(writer, found)
-        key_text = None if every_key else alert.key_text
-        until_ms = now_ms + duration_ms
-        return _recorder(writer, now_ms).silence(alert.query, key_text, until_ms, _actor(actor), _note(note))
+        _again(writer, alert.id)
+        return _silence(writer, wanted, actor, note, now_ms)
+
+
+def silence_matching(store: Store, wanted: Silencing, actor: str, note: str, now_ms: int) -> int:
+    """No messages for alerts that match, while the silence holds; one that begins later is a maintenance window.
+
+    Returns how many open alerts that silenced. Raises AppError when there are too many silences, StoreError.
+    """
+    with store.transaction() as writer:
+        return _silence(writer, wanted, actor, note, now_ms)
+
+
+def _silence(writer: Writer, wanted: Silencing, actor: str, note: str, now_ms: int) -> int:
+    if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
+        raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
+    return _recorder(writer, now_ms).silence(wanted, _actor(actor), _note(note))
+
+
+@dataclass(frozen=True)
+class SilenceEdit:
+    """What is to be changed of a silence; None: it stays."""
+
+    matchers: Matchers | None = None
+    starts_ms: int | None = None
+    ends_ms: int | None = None
+    recurrence: Sequence[Mapping[str, Any]] | None = None
+    note: str | None = None
+
+
+def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, actor: str, now_ms: int) -> None:
+    """Change a silence that is not over; with the next step alerts are silenced, or not, by what it says now.
+
+    Raises NotFoundError when there is no such silence, AppError for a silence that may not be, StoreError.
+    """
+    with store.transaction() as writer:
+        row = writer.silences.get(silence_id)
+        if row is None or row.until_ms <= now_ms:
+            raise _no_silence(silence_id)
+        wanted = silencing(
+            matchers_of_row(row) if edit.matchers is None else edit.matchers,
+            row.starts_ms if edit.starts_ms is None else edit.starts_ms,
+            row.until_ms if edit.ends_ms is None else edit.ends_ms,
+            row.recurrence if edit.recurrence is None else edit.recurrence,
+            now_ms,
+        )
+        values = {**wanted.columns(), "reason": row.reason if edit.note is None else _note(edit.note)}
+        changed = [name for name, value in values.items() if getattr(row, name) != value]
+        if changed:
+            before = ", ".join(f"{_COLUMNS[name]} was {_shown(row, name)}" for name in changed)
+            writer.silences.change(row, values, storable_text(f"changed: {before}", 2_000), _actor(actor), now_ms)
+
+
+_COLUMNS = {
+    "matchers": "matchers",
+    "starts_ms": "start",
+    "until_ms": "end",
+    "recurrence": "recurrence",
+    "reason": "comment",
+}
+
+
+def _shown(row: SilenceRow, column: str) -> str:
+    if column == "matchers":
+        return silence_text(row)
+    value = getattr(row, column)
+    return iso(value) if column.endswith("_ms") else repr(value)
+
+
+def hidden_by(store: Store, matchers: Matchers) -> list[AlertRow]:
+    """The alerts that are not over and that a silence with these matchers would hide now, the latest first; of at most
+    MAX_ROWS that are looked at. Raises StoreError."""
+    going_on = store.alerts(AlertFilter(states=OPEN_STATES, limit=MAX_ROWS))
+    return [
+        alert
+        for alert in going_on
+        if all_match(matchers, labels_of_row(alert.labels, alert.key, alert.query, alert.severity))
+    ]
 
 
 def end_silence(store: Store, silence_id: int, actor: str, now_ms: int) -> int:
     """A silence is over before its time; with the next step its alerts are silenced no longer, unless by another one.
 
     Who was not told before is then told of those that still fire. Returns how many open alerts that concerns. Raises
-    NotFoundError when no silence of this number holds, StoreError.
+    NotFoundError when no silence of this number is to come or holds, StoreError.
     """
     with store.transaction() as writer:
-        silence_row = writer.silences.end(silence_id, _actor(actor), now_ms)
-        if silence_row is None:
-            raise NotFoundError(f"no silence {silence_id} holds; 'clustercep alerts silences' lists those that do")
-        writer.session.flush()
-        covered = [
-            alert
-            for alert in writer.alerts.silenced()
-            if alert.open and alert.query == silence_row.query and silence_row.key_text in (None, alert.key_text)
-        ]
-        return sum(writer.silences.covering(alert.query, alert.key_text, now_ms) is None for alert in covered)
+        row = writer.silences.end(silence_id, _actor(actor), now_ms)
+        if row is None:
+            raise _no_silence(silence_id)
+        matchers, holding = matchers_of_row(row), Holding(writer.silences.not_over(now_ms), now_ms)
+        n_concerned = 0
+        for found in writer.alerts.concerned_by_silences(open_too=False):
+            labels = labels_of_row(found["labels"], found["key"], found["query"], found["severity"])
+            n_concerned += found["open"] and all_match(matchers, labels) and holding.covering(labels) is None
+        return n_concerned
+
+
+def _no_silence(silence_id: int) -> NotFoundError:
+    return NotFoundError(f"no silence {silence_id} holds; 'clustercep alerts silences' lists those that do")
 
 
 def _again(writer: Writer, alert_id: str) -> AlertRow:
@@ -98,3 +186,16 @@ def _note(note: str) -> str:
 
 def _actor(actor: str) -> str:
     return storable_text(actor, MAX_ACTOR_CHARS) or "unknown"
+
+
+__all__ = [
+    "MAX_NOTE_CHARS",
+    "MAX_SILENCE_MS",
+    "SilenceEdit",
+    "acknowledge",
+    "edit_silence",
+    "end_silence",
+    "hidden_by",
+    "silence",
+    "silence_matching",
+]

@@ -27,13 +27,18 @@ from app.alerting.match import Match
 from app.alerting.notices import Audience, decide
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, reason_of
 from app.alerting.snapshots import snapshot_of
 from app.settings import Receiver
 from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
+from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
 from collectors.time_units import DAY_MS
+
+MOST_LOOKED_AT = 1_000
+"""Alerts that are read at once to see whether silences hide them."""
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
@@ -120,6 +125,8 @@ class Recorder:
         """The kept events of the episodes that are being written, by id."""
         self._ids: dict[tuple[str, str, int], str] = {}
         """Of their alerts, by query, key and start."""
+        self._is_to_apply = False
+        """Whether the store knows by which silences alerts were looked at in this transaction."""
         self.outcome = Outcome()
 
     def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
@@ -133,7 +140,7 @@ class Recorder:
             self.join(part, watermark_ms)
         for ids in in_parts(self.over(watermark_ms)):
             self.close(ids, watermark_ms)
-        while self.end_silences(MOST_ALERTS):  # after them: what is over by now need not be told to fire
+        while self.apply_silences(MOST_ALERTS):  # after them: what is over by now need not be told to fire
             pass
         self.report(found.reports)
         return self.outcome
@@ -226,17 +233,18 @@ class Recorder:
         """A person has seen the alert; raises TransitionError when it is over."""
         self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note))
 
-    def silence(self, query: str, key_text: str | None, until_ms: int, actor: str, note: str) -> int:
-        """No messages for this query and key until a time; returns how many open alerts that silenced."""
-        self._writer.silences.add(
-            SilenceRow(
-                query=query, key_text=key_text, until_ms=until_ms, created_ms=self._now_ms, reason=note, actor=actor
-            )
-        )
-        n_silenced = 0
-        for alert in self._writer.alerts.open_of(query, key_text):
-            n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), alert.silenced, actor, note))
-        return n_silenced
+    def silence(self, wanted: Silencing, actor: str, note: str) -> int:
+        """No messages for alerts that match, while it holds; returns how many open alerts that silenced."""
+        row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor)
+        self._writer.silences.add(row)
+        vars(self).pop("_holding", None)
+        covered = []
+        for known in self._writer.alerts.concerned_by_silences(open_too=bool(self._holding)):
+            labels = labels_of_row(known["labels"], known["key"], known["query"], known["severity"])
+            if self._is_otherwise(known) and self._holding.covering(labels) is row:
+                covered.append(known["id"])
+        self._follow_silences(covered, actor, note)
+        return len(covered)
 
     # ---------------------------------------------------------------- episodes
 
@@ -320,7 +328,8 @@ class Recorder:
         shown, bound = kept.shown(info), kept.shown(info).evidence(self._options.max_evidence_events)
         kept.evidence = shown.digest if bound else None
         columns, hosts = kept.shown_of(key, info)
-        change = lifecycle.on_new(self._silence(episode.query, episode.key_text))
+        labels = self._labels(info, key, columns, bound)
+        change = lifecycle.on_new(self._silence(labels))
         # All at once: each change of an attribute would be noted for the database.
         alert = self._writer.alerts.add_gathered(
             {
@@ -343,7 +352,7 @@ class Recorder:
                 "n_matches": episode.n_matches,
                 "n_matches_exact": episode.n_matches_exact,
                 "best_confidence": episode.best_confidence,
-                "labels": self._labels(info, key, columns, bound),
+                "labels": labels,
                 "runbook": info.runbook,
                 "best_n_events": shown.n_events if bound else 0,
                 "lane": lane,
@@ -450,6 +459,8 @@ class Recorder:
         """A change was made on an alert that was in the state `before`: it is recorded, and told."""
         if change.silenced:
             self._writer.outbox.withdraw(alert, self._now_ms)
+        if change.silenced is not None:
+            self._looked_for_silences()
         self._writer.alerts.add_change(
             {
                 "alert_id": alert.id,
@@ -466,6 +477,16 @@ class Recorder:
             self.outcome.n_changes[alert.query, alert.state] += 1
         self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
         self._notify(alert, before)
+
+    def _looked_for_silences(self) -> None:
+        """An alert is silenced, or not, by what holds now: where that is not by what all alerts were looked at last,
+        they have to be looked at again, also when the same silences hold then."""
+        if self._is_to_apply:
+            return
+        applied = self._writer.silences.applied()
+        if self._holding.digest not in (applied.digest, applied.towards):
+            self._writer.silences.set_applied(Applied(), self._now_ms)
+        self._is_to_apply = True
 
     def _notify(self, alert: AlertRow, before: str | None) -> None:
         """Tell who wants to know of a change; `before`: the state that it came from."""
@@ -558,22 +579,60 @@ class Recorder:
         later = (other for other in same if other.start_ms > alert.start_ms)
         return any(self._writer.outbox.last_notified(other, receiver) == State.FIRING for other in later)
 
+    @cached_property
+    def _holding(self) -> Holding:
+        return Holding(self._writer.silences.not_over(self._now_ms), self._now_ms)
+
     def _silenced(self, alert: AlertRow) -> str | None:
-        return self._silence(alert.query, alert.key_text)
+        return self._silence(labels_of_row(alert.labels, alert.key, alert.query, alert.severity))
 
-    def _silence(self, query: str, key_text: str) -> str | None:
-        silence = self._writer.silences.covering(query, key_text, self._now_ms)
-        return None if silence is None else (silence.reason or f"by {silence.actor}")
+    def _silence(self, labels: Mapping[str, str]) -> str | None:
+        silence = self._holding.covering(labels)
+        return None if silence is None else reason_of(silence)
 
-    def end_silences(self, at_most: int) -> int:
-        """Alerts that are silenced no longer are what they have become meanwhile; returns how many there were."""
-        alerts = self._writer.alerts.no_longer_silenced(self._now_ms, at_most)
+    def apply_silences(self, at_most: int) -> int:
+        """Alerts are silenced by what has begun, and no longer by what is over: those are what they have become
+        meanwhile. Returns how many there were; as many as `at_most`: there may be more."""
+        applied, digest = self._writer.silences.applied(), self._holding.digest
+        if applied.digest == digest:
+            return 0
+        behind, other = applied.behind if applied.towards == digest else "", list[str]()
+        open_too, is_last = bool(self._holding), False
+        while len(other) < at_most and not is_last:
+            rows = self._writer.alerts.concerned_by_silences(open_too=open_too, behind=behind, at_most=MOST_LOOKED_AT)
+            is_last = not rows
+            for row in rows:
+                behind = row["id"]
+                if self._is_otherwise(row):
+                    other.append(row["id"])
+                if len(other) == at_most:
+                    break
+        self._follow_silences(other)
+        now_applied = Applied(digest) if is_last else Applied(None, digest, behind)
+        self._writer.silences.set_applied(now_applied, self._now_ms)
+        return len(other)
+
+    def _is_otherwise(self, row: Mapping[str, Any]) -> bool:
+        """Whether an alert is not as the silences say."""
+        covering = self._holding.covering(labels_of_row(row["labels"], row["key"], row["query"], row["severity"]))
+        if row["silenced"] == (covering is not None):
+            return False
+        return covering is None or (row["open"] and row["state"] != State.RESOLVED)
+
+    def _follow_silences(self, alert_ids: Sequence[str], actor: str = lifecycle.SYSTEM, note: str = "") -> None:
+        """These are silenced, or no longer, as the silences say."""
+        over = self._writer.silences.over(self._now_ms) if alert_ids else []
+        alerts = self._writer.alerts.by_ids(alert_ids)
         self._look_up_notified(alerts)
-        for alert in alerts:
-            last = self._writer.silences.last_covering(alert.query, alert.key_text, self._now_ms)
-            self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
+        for alert in sorted(alerts, key=lambda alert: (alert.start_ms, alert.id)):
+            labels = labels_of_row(alert.labels, alert.key, alert.query, alert.severity)
+            if (covering := self._holding.covering(labels)) is not None:
+                change = lifecycle.on_silence(State(alert.state), alert.silenced, actor, note or reason_of(covering))
+                self._change(alert, change)
+            else:
+                ended = None if self._holding.is_pausing(labels) else ended_by(over, labels)
+                self._change(alert, lifecycle.on_silence_end(State(alert.state), ended))
         self._writer.rows.flush()
-        return len(alerts)
 
     # ----------------------------------------------------------------- reports
 

@@ -17,7 +17,7 @@ from app.alerting.kept import spread_of
 from app.alerting.lifecycle import State, lasted_text, state_text
 from app.alerting.text import at_least_one_text, iso, plain
 from app.clock import SystemClock
-from app.commands.alerts_operations import acknowledge, resend, silence, silences, unsilence
+from app.commands.alerts_operations import acknowledge, edit_silence, resend, silence, silences, unsilence
 from app.commands.alerts_options import (
     AlertArgument,
     ConfigOption,
@@ -298,6 +298,7 @@ for _name, _command in (
     ("show", show),
     ("ack", acknowledge),
     ("silence", silence),
+    ("edit-silence", edit_silence),
     ("silences", silences),
     ("unsilence", unsilence),
     ("resend", resend),

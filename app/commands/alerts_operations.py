@@ -1,14 +1,20 @@
-"""`clustercep alerts ack|silence|silences|unsilence|resend`: what changes alerts and their messages."""
+"""`clustercep alerts ack|silence|edit-silence|silences|unsilence|resend`: what changes alerts and their messages."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from app.alerting import operations
+from app.alerting.dispatch.intervals import interval_section
+from app.alerting.dispatch.matchers import Matchers, matchers_text
+from app.alerting.lifecycle import state_text
+from app.alerting.silencing import matchers_of_alert, read_matchers, silence_text, silencing, stands
 from app.alerting.text import iso, plain
 from app.clock import SystemClock
 from app.commands.alerts_options import (
@@ -24,10 +30,16 @@ from app.commands.alerts_options import (
     fold,
     opened,
     print_json,
+    time_ms,
 )
+from app.config import load_settings
 from app.console import table_console
 from app.durations import format_duration, parse_duration_ms
 from app.errors import AppError
+from app.store.api import Store
+from app.store.models import AlertRow, SilenceRow
+
+MAX_PREVIEWED = 50
 
 
 def acknowledge(
@@ -41,26 +53,124 @@ def acknowledge(
             typer.echo(f"{alert_id} is acknowledged.")
 
 
+StartOption = Annotated[
+    str | None,
+    typer.Option("--start", metavar="TIME", help="When it begins: 2026-05-01T22:00 (UTC unless it names a zone)."),
+]
+EndOption = Annotated[str | None, typer.Option("--end", metavar="TIME", help="When it is over.")]
+DuringOption = Annotated[
+    list[str] | None,
+    typer.Option("--during", metavar="NAME", help="Only in this time interval of alerting.time_intervals, again and "
+                 "again; may be given several times."),
+]  # fmt: skip
+
+
 def silence(
-    alert: AlertArgument,
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="ALERT|MATCHER...", help="Id of an alert, or matchers such as 'host=\"node5\"'."),
+    ],
     config: ConfigOption = None,
     store: StoreOption = None,
-    for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long: 30 min, 2 h, 1 day.")] = "2 h",
+    for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="How long: 30 min, 2 h, 1 day.")] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    during: DuringOption = None,
     every_key: Annotated[
         bool, typer.Option("--every-key", help="Silence the alert's query whatever its job, task or host.")
     ] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what it would hide now; change nothing.")] = False,
     note: NoteOption = "",
 ) -> None:
-    """Send no messages for this alert's query and key for some time; new alerts of theirs fire silenced."""
+    """Send no messages for some time (2 h unless told otherwise) for what matches: an alert's query and key, or
+    matchers as Alertmanager has them. Alerts that match fire silenced."""
+    now_ms = SystemClock().now_ms()
+    recurrence = _intervals(config, during)
+    with opened(config, store) as found:
+        matchers = _matchers(found, what, every_key=every_key)
+        starts_ms = now_ms if start is None else time_ms("--start", start, now_ms)
+        ends_ms = _end_ms(for_, end, starts_ms, now_ms)
+        wanted = silencing(matchers, starts_ms, ends_ms, recurrence, now_ms)
+        if preview:
+            _preview(operations.hidden_by(found, matchers))
+            return
+        n_silenced = operations.silence_matching(found, wanted, actor(), note, now_ms)
+    when = "" if starts_ms <= now_ms else f" from {iso(starts_ms)[:19]}Z"
+    how_long = format_duration(ends_ms - starts_ms)
+    shown = plain(matchers_text(matchers), 500)
+    typer.echo(f"{shown} is silent for {how_long}{when}; {n_silenced} open alert(s) with it.")
+
+
+def _matchers(found: Store, what: Sequence[str], *, every_key: bool) -> Matchers:
+    """Of an alert's id, or as they are typed."""
+    if any("=" in text for text in what):
+        if every_key:
+            raise AppError("--every-key: goes with the id of an alert; matchers say themselves what they match")
+        return read_matchers(what)
+    if len(what) != 1:
+        raise AppError(f"found {len(what)} alerts; expected one, or matchers such as 'host=\"node5\"'")
+    return matchers_of_alert(found.alert(what[0]).alert, every_key=every_key)
+
+
+def _end_ms(for_: str | None, end: str | None, starts_ms: int, now_ms: int) -> int:
+    if end is not None:
+        if for_ is not None:
+            raise AppError("--for and --end are both given; expected one of them")
+        return time_ms("--end", end, now_ms)
     try:
-        duration_ms = parse_duration_ms(for_)
+        return starts_ms + parse_duration_ms(for_ or "2 h")
     except ValueError as error:
         raise AppError(f"--for: found {for_!r}; {error}") from None
+
+
+def _intervals(config: Path | None, names: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Of the configuration as it is now: the silence keeps them."""
+    if not names:
+        return []
+    known = {interval.name: interval for interval in load_settings(config).alerting.all_time_intervals}
+    for name in names:
+        if name not in known:
+            expected = ", ".join(sorted(known)) or "none: there are no alerting.time_intervals"
+            raise AppError(f"--during: there is no time interval {name!r}; expected one of {expected}")
+    return [interval_section(interval) for name in names for interval in known[name].time_intervals]
+
+
+def _preview(alerts: Sequence[AlertRow]) -> None:
+    table = Table("alert", "severity", "state", "summary")
+    for row in alerts[:MAX_PREVIEWED]:
+        standing = state_text(row.state, row.silenced)
+        table.add_row(row.id[:8], row.severity, standing, Text(plain(row.summary)))
+    fold(table)
+    if alerts:
+        table_console().print(table)
+    more = f" ({len(alerts) - MAX_PREVIEWED} more are not shown)" if len(alerts) > MAX_PREVIEWED else ""
+    typer.echo(f"It would hide {len(alerts)} open alert(s){more}; nothing was changed.")
+
+
+def edit_silence(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of the silence, as 'alerts silences' shows it.")],
+    matchers: Annotated[list[str] | None, typer.Argument(metavar="[MATCHER...]", help="In place of its own.")] = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    during: DuringOption = None,
+    always: Annotated[bool, typer.Option("--always", help="It recurs no longer: it holds from start to end.")] = False,
+    note: Annotated[str | None, typer.Option(help="In place of its comment.")] = None,
+) -> None:
+    """Change a silence that is not over."""
+    now_ms = SystemClock().now_ms()
+    recurrence = [] if always else _intervals(config, during) or None
+    edit = operations.SilenceEdit(
+        matchers=read_matchers(matchers) if matchers else None,
+        starts_ms=None if start is None else time_ms("--start", start, now_ms),
+        ends_ms=None if end is None else time_ms("--end", end, now_ms),
+        recurrence=recurrence,
+        note=note,
+    )
     with opened(config, store) as found:
-        row = found.alert(alert).alert
-        now_ms = SystemClock().now_ms()
-        n_silenced = operations.silence(found, row.id, duration_ms, actor(), note, now_ms, every_key)
-    typer.echo(f"{row.query} is silent for {format_duration(duration_ms)}; {n_silenced} open alert(s) with it.")
+        operations.edit_silence(found, number, edit, actor(), now_ms)
+    typer.echo(f"Silence {number} is changed.")
 
 
 def silences(
@@ -69,31 +179,21 @@ def silences(
     format_: FormatOption = Format.TABLE,
     as_json: JsonOption = False,
 ) -> None:
-    """List the silences that hold."""
+    """List the silences that hold, and those that are to come (pending)."""
+    now_ms = SystemClock().now_ms()
     with opened(config, store) as found:
-        rows = found.silences(SystemClock().now_ms())
+        rows = found.silences(now_ms)
     if as_json or format_ is Format.JSON:
-        print_json(
-            [
-                {
-                    "number": row.id,
-                    "query": row.query,
-                    "key": row.key_text,
-                    "until": iso(row.until_ms),
-                    "by": row.actor,
-                    "why": row.reason,
-                }
-                for row in rows
-            ]
-        )
+        print_json([_silence_json(row, now_ms) for row in rows])
         return
-    table = Table("number", "query", "key", "until", "by", "why")
+    table = Table("number", "what", "is", "from", "until", "by", "why")
     for row in rows:
-        key = Text("every key" if row.key_text is None else plain(row.key_text))
+        recurs = " at times" if row.recurrence else ""
         table.add_row(
             str(row.id),
-            Text(plain(row.query)),
-            key,
+            Text(plain(silence_text(row), 500)),
+            f"{stands(row, now_ms)}{recurs}",
+            iso(row.starts_ms)[:19],
             iso(row.until_ms)[:19],
             Text(plain(row.actor)),
             Text(plain(row.reason)),
@@ -104,6 +204,19 @@ def silences(
         console.print(table)
     else:
         console.print("No silence holds.")
+
+
+def _silence_json(row: SilenceRow, now_ms: int) -> dict[str, Any]:
+    return {
+        "number": row.id,
+        "what": silence_text(row),
+        "is": stands(row, now_ms),
+        "recurs": bool(row.recurrence),
+        "from": iso(row.starts_ms),
+        "until": iso(row.until_ms),
+        "by": row.actor,
+        "why": row.reason,
+    }
 
 
 def unsilence(

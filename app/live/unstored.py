@@ -113,7 +113,7 @@ class Unstored:
             recorder.close(part_over, self.watermark_ms)
             return len(part_over)
         if not self._silences_ended:  # after them: what is over by now need not be told to fire
-            n_ended = recorder.end_silences(room)
+            n_ended = recorder.apply_silences(room)
             self._silences_ended = n_ended < room
             return n_ended
         if self._n_reports < len(self._live.reports):

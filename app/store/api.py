@@ -358,7 +358,7 @@ class Store:
         return self._all(select(LateEventRow).order_by(*order).limit(limit))
 
     def silences(self, now_ms: int) -> list[SilenceRow]:
-        """Silences that hold now."""
+        """Silences that are not over, also those that have not begun."""
         return self._all(select(SilenceRow).where(SilenceRow.until_ms > now_ms).order_by(SilenceRow.id))
 
     def source_status(self) -> list[SourceStatusRow]:

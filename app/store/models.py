@@ -172,20 +172,37 @@ EvidenceValues = tuple[
 
 
 class SilenceRow(Base):
-    """No notifications for alerts of a query (and key, unless null) until a time."""
+    """No notifications for alerts whose labels fulfil all matchers, from a time until another."""
 
     __tablename__ = "silences"
-    __table_args__ = (Index("ix_silences_query_until", "query", "until_ms"),)
+    __table_args__ = (Index("ix_silences_until", "until_ms"),)
 
     id: Mapped[int] = mapped_column(AutoId, primary_key=True)
-    query: Mapped[str]
-    key_text: Mapped[str | None]
+    matchers: Mapped[list[Any]] = mapped_column(server_default="[]")
+    """[label, operator, value] of each, see app.alerting.silencing."""
+    starts_ms: Mapped[int] = mapped_column(default=_given("created_ms"), server_default="0")
     until_ms: Mapped[int]
+    recurrence: Mapped[list[Any]] = mapped_column(default=list, server_default="[]")
+    """Time intervals as a configuration has them, in any of which it holds; none: it holds all the time."""
+    revision: Mapped[int] = mapped_column(default=1, server_default="1")
+    """Grows by one with every change."""
     created_ms: Mapped[int]
     reason: Mapped[str]
     actor: Mapped[str]
     ended_by: Mapped[str | None]
     """Who ended it before its time."""
+
+
+class SilenceChangeRow(Base):
+    """What somebody did to a silence; none is ever deleted before its silence."""
+
+    __tablename__ = "silence_changes"
+
+    silence_id: Mapped[int] = mapped_column(ForeignKey("silences.id", ondelete="CASCADE"), primary_key=True)
+    revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at_ms: Mapped[int]
+    actor: Mapped[str]
+    what: Mapped[str]
 
 
 class ReportRow(Base):

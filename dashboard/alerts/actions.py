@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import streamlit as st
 
 from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard import login, times
+from dashboard.alerts.words import n_alerts
 from dashboard.store import (
     MAX_NOTE_CHARS,
     AlertRow,
     AppError,
-    SilenceRow,
     acknowledge,
-    end_silence,
     now_ms,
     silence,
     store,
@@ -31,7 +29,6 @@ DURATIONS_MS = {
     "3 days": 3 * DAY_MS,
     "1 week": 7 * DAY_MS,
 }
-MAX_SILENCES = 100
 
 _TOLD = "alert-actions-told"
 
@@ -64,9 +61,9 @@ def offer(alerts: Sequence[AlertRow], key: str) -> bool:
             help="Else only alerts with the same job, task or host as the chosen ones.",
         )  # fmt: skip
     if acknowledged:
-        _tell(*_acknowledge(alerts, note))
+        tell(*_acknowledge(alerts, note))
     elif silenced:
-        _tell(*_silence(alerts, DURATIONS_MS[length], note, every_key=every_key))
+        tell(*_silence(alerts, DURATIONS_MS[length], note, every_key=every_key))
     return acknowledged or silenced
 
 
@@ -81,32 +78,6 @@ def tell_results() -> None:
         st.warning(f"Not done:\n{listed}{more}", icon=":material/block:")
 
 
-def silences() -> None:
-    """The silences that hold now, each with a button that ends it."""
-    at_ms = now_ms()
-    held = store().silences(at_ms)
-    with st.expander(f"Silences: {len(held):,}", icon=":material/notifications_off:", key="silences"):
-        _listed(held, at_ms)
-
-
-def _listed(held: Sequence[SilenceRow], at_ms: int) -> None:
-    if not held:
-        st.caption("No silences. Select alerts above to silence their queries and keys for some time.")
-        return
-    for row in held[:MAX_SILENCES]:
-        with st.container(horizontal=True, vertical_alignment="center", key=f"silence-{row.id}"):
-            with st.container():
-                st.markdown(f"**{md(row.query)}** {md(_subject(row))}")
-                reason = f"“{md(row.reason)}”, " if row.reason else ""
-                left = times.duration(row.until_ms - at_ms)
-                st.caption(f"{reason}by {md(row.actor)}, until {times.shown(row.until_ms)} (for {left} more)")
-            if st.button("End now", icon=":material/notifications:", key=f"end-silence-{row.id}"):
-                _tell(*_end(row))
-                st.rerun()
-    if len(held) > MAX_SILENCES:
-        st.caption(f"And {len(held) - MAX_SILENCES:,} more.")
-
-
 def _acknowledge(alerts: Sequence[AlertRow], note: str) -> tuple[str, list[str]]:
     refused, n_done = [], 0
     for alert in alerts:
@@ -115,7 +86,7 @@ def _acknowledge(alerts: Sequence[AlertRow], note: str) -> tuple[str, list[str]]
             n_done += 1
         except AppError as error:
             refused.append(str(error))
-    return f"Acknowledged {_n(n_done)}." if n_done else "", refused
+    return f"Acknowledged {n_alerts(n_done, exact=True)}." if n_done else "", refused
 
 
 def _silence(alerts: Sequence[AlertRow], duration_ms: int, note: str, *, every_key: bool) -> tuple[str, list[str]]:
@@ -132,31 +103,11 @@ def _silence(alerts: Sequence[AlertRow], duration_ms: int, note: str, *, every_k
         except AppError as error:
             refused.append(str(error))
     what = "1 silence" if n_done == 1 else f"{n_done:,} silences"
-    return (f"Made {what} for {times.duration(duration_ms)}: {_n(n_silenced)} silenced." if n_done else ""), refused
+    return (
+        f"Made {what} for {times.duration(duration_ms)}: {n_alerts(n_silenced, exact=True)} silenced." if n_done else ""
+    ), refused
 
 
-def _end(row: SilenceRow) -> tuple[str, list[str]]:
-    try:
-        end_silence(store(), row.id, login.actor(), now_ms())
-    except AppError as error:
-        return "", [str(error)]
-    return f"The silence of {row.query} is over.", []
-
-
-def _tell(done: str, refused: list[str]) -> None:
+def tell(done: str, refused: list[str]) -> None:
+    """Have the next run say what came of an action."""
     st.session_state[_TOLD] = (done, refused)
-
-
-def _subject(row: SilenceRow) -> str:
-    """The key as people read it: `task_id=…`; its text as it is when it is no JSON object."""
-    if row.key_text is None:
-        return "whatever the job, task or host"
-    try:
-        key = json.loads(row.key_text)
-    except ValueError:
-        return row.key_text
-    return ", ".join(f"{n}={v}" for n, v in key.items()) if isinstance(key, dict) else row.key_text
-
-
-def _n(n: int) -> str:
-    return "1 alert" if n == 1 else f"{n:,} alerts"

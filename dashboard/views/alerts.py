@@ -11,6 +11,7 @@ from app.store.states import OPEN_STATES
 from dashboard import links, times
 from dashboard.alerts import actions as alert_actions
 from dashboard.alerts import filters as alert_filters
+from dashboard.alerts import silences as alert_silences
 from dashboard.alerts import table as alert_table
 from dashboard.alerts.words import n_alerts
 from dashboard.looks import SEVERITIES, signed
@@ -43,7 +44,7 @@ def page() -> None:
         _glance()
     for section in sections(wanted):
         _section(section)
-    alert_actions.silences()
+    alert_silences.show()
 
 
 def sections(wanted: AlertFilter) -> list[Section]:

@@ -78,6 +78,27 @@ def parse_interval(section: Mapping[str, Any]) -> TimeInterval:
     )
 
 
+def interval_section(interval: TimeInterval) -> dict[str, Any]:
+    """An interval as `parse_interval` reads it."""
+    section: dict[str, Any] = {}
+    if interval.times is not None:
+        section["times"] = [{"start_time": _clock(start), "end_time": _clock(end)} for start, end in interval.times]
+    if interval.weekdays is not None:
+        section["weekdays"] = [f"{WEEKDAYS[first]}:{WEEKDAYS[last]}" for first, last in interval.weekdays]
+    for name in ("days_of_month", "months", "years"):
+        if (ranges := getattr(interval, name)) is not None:
+            section[name] = [f"{first}:{last}" for first, last in ranges]
+    if interval.location is None:
+        section["location"] = "Local"
+    elif isinstance(interval.location, ZoneInfo):
+        section["location"] = interval.location.key
+    return section
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
 def _each(section: Mapping[str, Any], key: str, parse: Any) -> tuple[Range, ...] | None:
     found = section.get(key)
     if found is None:
@@ -169,4 +190,4 @@ def _location(name: object) -> tzinfo | None:
         raise ValueError(f"location: found {name!r}; expected a time zone such as Europe/Berlin, or Local") from None
 
 
-__all__ = ["TimeInterval", "parse_interval"]
+__all__ = ["TimeInterval", "interval_section", "parse_interval"]

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import bindparam, exists, or_, select
+from sqlalchemy import ColumnElement, and_, bindparam, or_, select
 
-from app.store.alert_pages import longest_ms
+from app.store.alert_pages import filtered_later, longest_ms
 from app.store.bulk import Row, in_chunks
 from app.store.known_alerts import Span
-from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, EvidenceValues, SilenceRow
+from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, EvidenceValues
 from app.store.writing.gathered import GatheredRows
 
 # Made once: each in_() of a list of values would be looked at value by value.
 _TO_CLOSE = select(AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id).where(
     AlertRow.id.in_(bindparam("ids", expanding=True)), AlertRow.open.is_(True)
 )
+
+_OF_SILENCES = select(
+    AlertRow.id, AlertRow.start_ms, AlertRow.state, AlertRow.silenced, AlertRow.open,
+    AlertRow.query, AlertRow.key, AlertRow.severity, AlertRow.labels,
+)  # fmt: skip
 
 
 class Host(Protocol):
@@ -109,20 +114,29 @@ class Alerts:
         statement = select(AlertRow).where(AlertRow.open.is_(True), other)
         return list(self._rows.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
-    def silenced(self) -> list[AlertRow]:
-        """Alerts that were silenced when they were looked at last, also those that are over since."""
-        statement = select(AlertRow).where(AlertRow.silenced.is_(True)).order_by(AlertRow.start_ms, AlertRow.id)
-        return list(self._rows.session.scalars(statement))
+    def concerned_by_silences(self, *, open_too: bool, behind: str = "", at_most: int | None = None) -> list[Row]:
+        """Columns of the alerts that were silenced when they were looked at last, also those that are over since; with
+        `open_too`, of all that are not over as well; in order of their ids, from behind one on, at most so many."""
+        conditions: list[ColumnElement[bool]] = [AlertRow.silenced.is_(True)]
+        if open_too:
+            conditions.append(and_(AlertRow.open.is_(True), AlertRow.state != "resolved"))
+        ids: set[str] = set()
+        for condition in conditions:  # one index each: ids in order would be read by the primary key, all of them
+            later = filtered_later(AlertRow.id > behind)
+            ids.update(self._rows.session.scalars(select(AlertRow.id).where(condition, later)))
+        rows: list[Row] = []
+        for chunk in in_chunks(sorted(ids)[:at_most]):
+            found = self._rows.session.execute(_OF_SILENCES.where(AlertRow.id.in_(chunk)))
+            rows += sorted((row._asdict() for row in found), key=lambda row: str(row["id"]))
+        return rows
 
-    def no_longer_silenced(self, now_ms: int, at_most: int) -> list[AlertRow]:
-        """So many of the alerts that were silenced when they were looked at last, and that no silence covers now."""
-        covers = exists().where(
-            SilenceRow.query == AlertRow.query,
-            SilenceRow.until_ms > now_ms,
-            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == AlertRow.key_text),
-        )
-        statement = select(AlertRow).where(AlertRow.silenced.is_(True), ~covers)
-        return list(self._rows.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(at_most)))
+    def by_ids(self, alert_ids: Sequence[str]) -> list[AlertRow]:
+        """Alerts in this order."""
+        found: dict[str, AlertRow] = {}
+        for chunk in in_chunks(alert_ids):
+            alerts = self._rows.session.scalars(select(AlertRow).where(AlertRow.id.in_(chunk)))
+            found |= {alert.id: alert for alert in alerts}
+        return [found[alert_id] for alert_id in alert_ids if alert_id in found]
 
     def add(self, alert: AlertRow) -> None:
         """A new alert, at once."""

@@ -2,65 +2,98 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from app.store.models import SilenceRow
+from sqlalchemy import func, select
+
+from app.store.models import ProcessStatusRow, SilenceChangeRow, SilenceRow
 from app.store.writing.gathered import GatheredRows
 
-_SILENCES = (
-    select(SilenceRow)
-    .where(SilenceRow.query == bindparam("of_query"), SilenceRow.until_ms > bindparam("now_ms"))
-    .order_by(SilenceRow.until_ms.desc(), SilenceRow.id)
-)
+APPLIED = "silences"
+"""Row of process_status: the silences by which alerts were last told to be silenced or not."""
+MAX_OVER = 1_000
+"""Of those that are over, so many are looked through for who ended one."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """By which silences alerts were last looked at: digests of those that held."""
+
+    digest: str | None = None
+    """Of all alerts; None: not known."""
+    towards: str | None = None
+    """Of the alerts up to `behind`; those that are new since are silenced, or not, by these as well."""
+    behind: str = ""
 
 
 class Silences:
-    """Silences as one transaction reads and writes them; those of a query are read once."""
+    """Silences as one transaction reads and writes them."""
 
     def __init__(self, rows: GatheredRows) -> None:
         self._rows = rows
-        self._silences: dict[tuple[str, int], list[SilenceRow]] = {}
-        """By query and time."""
 
-    def covering(self, query: str, key_text: str, now_ms: int) -> SilenceRow | None:
-        """The silence that covers alerts of this query and key now."""
-        silences = self._silences.get((query, now_ms))
-        if silences is None:
-            found = self._rows.bare_session.scalars(_SILENCES, {"of_query": query, "now_ms": now_ms})
-            silences = self._silences[query, now_ms] = list(found)
-        return next((silence for silence in silences if silence.key_text in (None, key_text)), None)
+    def not_over(self, now_ms: int) -> list[SilenceRow]:
+        """Those whose end lies ahead, also of those that have not begun; the last to end first."""
+        statement = select(SilenceRow).where(SilenceRow.until_ms > now_ms)
+        return list(self._rows.bare_session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id)))
+
+    def over(self, now_ms: int) -> list[SilenceRow]:
+        """The latest of those that are over, the last to end first."""
+        statement = select(SilenceRow).where(SilenceRow.until_ms <= now_ms)
+        order = (SilenceRow.until_ms.desc(), SilenceRow.id)
+        return list(self._rows.bare_session.scalars(statement.order_by(*order).limit(MAX_OVER)))
+
+    def n_not_over(self, now_ms: int) -> int:
+        """How many there are."""
+        counted = select(func.count()).select_from(SilenceRow).where(SilenceRow.until_ms > now_ms)
+        return self._rows.bare_session.scalar(counted) or 0
 
     def add(self, silence: SilenceRow) -> None:
         """A new silence."""
-        self._silences.clear()
-        self._rows.session.add(silence)
+        session = self._rows.session
+        session.add(silence)
+        session.flush()
+        self._note(silence, silence.created_ms, silence.actor, "made")
 
     def get(self, silence_id: int) -> SilenceRow | None:
         """By its number."""
         return self._rows.session.get(SilenceRow, silence_id)
 
-    def last_covering(self, query: str, key_text: str, now_ms: int) -> SilenceRow | None:
-        """The silence that covered alerts of this query and key until the latest time before now."""
-        statement = select(SilenceRow).where(
-            SilenceRow.query == query,
-            SilenceRow.until_ms <= now_ms,
-            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == key_text),
-        )
-        return self._rows.session.scalars(
-            statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id).limit(1)
-        ).first()
+    def change(self, silence: SilenceRow, values: Mapping[str, Any], what: str, actor: str, now_ms: int) -> None:
+        """Somebody changes a silence."""
+        for name, value in values.items():
+            setattr(silence, name, value)
+        silence.revision += 1
+        self._rows.session.flush()
+        self._note(silence, now_ms, actor, what)
 
     def end(self, silence_id: int, actor: str, now_ms: int) -> SilenceRow | None:
-        """The silence holds no longer; None when there is none of this number that still holds.
+        """The silence holds no longer; None when there is none of this number that is not over.
 
         Its alerts are no longer silenced with the next step, as those of one that is over by itself.
         """
-        silence = self._rows.session.get(SilenceRow, silence_id)
+        silence = self.get(silence_id)
         if silence is None or silence.until_ms <= now_ms:
             return None
-        silence.until_ms, silence.ended_by = now_ms, actor
-        self._silences.clear()
+        values = {"until_ms": now_ms, "ended_by": actor, "starts_ms": min(silence.starts_ms, now_ms)}
+        self.change(silence, values, "ended", actor, now_ms)
         return silence
 
+    def _note(self, silence: SilenceRow, now_ms: int, actor: str, what: str) -> None:
+        self._rows.session.add(
+            SilenceChangeRow(silence_id=silence.id, revision=silence.revision, at_ms=now_ms, actor=actor, what=what)
+        )
 
-__all__ = ["Silences"]
+    def applied(self) -> Applied:
+        """By which silences alerts were last looked at."""
+        found = self._rows.bare_session.get(ProcessStatusRow, APPLIED)
+        return Applied() if found is None else Applied(**found.value)
+
+    def set_applied(self, applied: Applied, now_ms: int) -> None:
+        """Alerts are silenced, or not, by these."""
+        self._rows.bare_session.merge(ProcessStatusRow(name=APPLIED, updated_ms=now_ms, value=asdict(applied)))
+
+
+__all__ = ["Applied", "Silences"]

@@ -146,6 +146,22 @@ def test_a_silence_is_listed_and_ended(config: Path) -> None:
     assert (again.exit_code, "no silence 1 holds" in again.stderr) == (2, True)
 
 
+def test_matchers_are_previewed_silenced_and_changed(config: Path) -> None:
+    found = invoke("alerts", "silence", 'alertname="slow"', 'task_id=~".*"', "--preview", "-c", config)
+    assert "nothing was changed" in found.stdout
+    assert "No silence holds" in invoke("alerts", "silences", "-c", config).stdout
+    made = invoke("alerts", "silence", 'alertname="slow"', "--start", "2100-01-01", "--for", "1 h", "-c", config)
+    assert made.exit_code == 2  # so far ahead it is a mistake
+    invoke("alerts", "silence", 'alertname="slow"', "--for", "1 h", "-c", config)
+    changed = invoke("alerts", "edit-silence", "1", 'alertname="other"', "--note", "moved", "-c", config)
+    assert "Silence 1 is changed" in changed.stdout
+    listed = invoke("alerts", "silences", "-c", config).stdout
+    assert "other" in listed
+    assert "moved" in listed
+    everything = invoke("alerts", "silence", 'team=""', "-c", config)
+    assert (everything.exit_code, "hides everything" in everything.stderr) == (2, True)
+
+
 def test_what_was_given_up_is_sent_again(config: Path) -> None:
     with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
         for message in store.notifications():

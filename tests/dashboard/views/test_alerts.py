@@ -229,18 +229,31 @@ def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None
     assert list(table(view("alerts", state="silenced"))["summary"]) == ["t3 took 61000"]
     [silence] = raised.store.silences(0)
     assert silence.until_ms - silence.created_ms == 8 * 3_600_000
-    assert silence.key_text == '{"task_id":"t3"}'
-    assert "**slow** task\\_id\\=t3" in texts(test)
+    assert silence.matchers == [["alertname", "=", "slow"], ["task_id", "=", "t3"]]
     pressed(test, f"end-silence-{silence.id}")
     assert raised.store.silences(silence.created_ms + 60_000) == []
     assert "is over" in test.success[0].value
+
+
+def test_what_matches_is_shown_before_it_is_silenced(raised: Raised) -> None:
+    test = view("alerts")
+    test.text_input(key="new-silence-matchers").set_value('task_id=~"t[23]"')
+    pressed(test, "new-silence-preview")
+    assert "It would hide 2 alerts" in test.info[-1].value
+    assert raised.store.silences(0) == []
+    pressed(test, "new-silence-make")
+    assert {a.key["task_id"] for a in raised.store.alerts(AlertFilter(states=("silenced",)))} == {"t2", "t3"}
+    test.text_input(key="new-silence-matchers").set_value('team=""')
+    pressed(test, "new-silence-make")
+    assert "hides everything" in test.warning[-1].value
+    assert len(raised.store.silences(0)) == 1
 
 
 def test_a_whole_query_is_silenced_once(raised: Raised) -> None:
     test = chosen(view("alerts"), 1, 2)
     test.checkbox(key="alerts-at-every").check()
     pressed(test, "alerts-at-silence")
-    assert [(row.query, row.key_text) for row in raised.store.silences(0)] == [("slow", None)]
+    assert [row.matchers for row in raised.store.silences(0)] == [[["alertname", "=", "slow"]]]
     assert test.success[0].value.startswith("Made 1 silence for 2 h\\:")
 
 

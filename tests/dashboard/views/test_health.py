@@ -218,7 +218,9 @@ def fill(place: Installation) -> None:
             ]
         )
         writer.silences.add(
-            SilenceRow(query="slow", key_text=None, until_ms=2**45, created_ms=0, reason=HOSTILE, actor=HOSTILE)
+            SilenceRow(
+                matchers=[["alertname", "=", HOSTILE]], until_ms=2**45, created_ms=0, reason=HOSTILE, actor=HOSTILE
+            )
         )
         writer.session.add(
             AlertRow(
