@@ -21,7 +21,7 @@ from engine.language import ast
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
-from engine.runtime.shedding.run_shedder import RunShedder
+from engine.runtime.shedding.run_shedder import RunLoss, RunShedder
 from engine.shedding.overload.detector import OverloadDetector
 from engine.shedding.partial_matches.saved import RunModel
 
@@ -34,6 +34,18 @@ _WAITING = 0.25
 _WINDOWS = 3
 """Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
 a window of the query's own that has to end."""
+
+
+_SAVED = pa.schema(
+    [
+        ("query", pa.string()),
+        ("last_ms", pa.int64()),
+        ("model", pa.string()),
+        ("n_runs", pa.int64()),
+        ("n_partial_matches", pa.float64()),
+        ("expected_matches", pa.float64()),
+    ]
+)
 
 
 class Cut(NamedTuple):
@@ -73,9 +85,16 @@ class OverloadControl:
     shedder: RunShedder
     clock: Callable[[], float]
     events: EventShedder | None = None
+    released_at: Callable[[Int64Array], Sequence[float]] | None = None
+    """When events with these t_lo_ms, ascending, were released, by `clock`; asked where `Engine.process` is not told.
+    None: when it was called."""
+    is_on: bool = True
+    """False: nothing is cut, dropped or measured; for events that were evaluated before."""
     most_events: int = 1 << 20
     least_events: int = 64
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
+    missing_until_ms: dict[str, int] = field(default_factory=dict)
+    """By query: rows of the last `Engine.process` whose match began until then may lack matches beside them."""
     _arrived: deque[tuple[float, int]] = field(default_factory=deque)
     """When the first event of the last steps was released, and how many came with it."""
     _newest_s: float = 0.0
@@ -103,7 +122,11 @@ class OverloadControl:
         all. `runtimes`: those of the engine by query, as they are then. The caller evaluates each step before it asks
         for the next.
         """
+        self.missing_until_ms = {}
         t_ms, start = released.t_lo_ms, 0
+        if not self.is_on:
+            yield Cut(released, watermark_ms)
+            return
         while True:
             self.shedder.attach(runtimes())
             first_s = _at(released_s, start, self.clock)
@@ -190,22 +213,32 @@ class OverloadControl:
         until_ms = lost.last_ms
         if until_ms is None:
             return rows
+        self.missing_until_ms[query.name] = max(until_ms, self.missing_until_ms.get(query.name, until_ms))
         if watermark_ms < FOREVER_MS and watermark_ms - _WINDOWS * query.reach_ms > until_ms:
             lost.last_ms = None  # all that had begun until then is decided
         if query.plan.output not in _COUNTING or not len(rows):
             return rows
         return [replace(row, count_exact=False) if row.first_lo_ms <= until_ms else row for row in rows]
 
+    def released_s(self, released: EventBatch) -> Sequence[float] | float:
+        """When these events, in stream order, were released, as far as is known."""
+        return self.clock() if self.released_at is None else self.released_at(released.t_lo_ms)
+
     def save(self) -> pa.Table:
-        """What a restart must know: until when matches may be missing, and the models."""
-        rows: list[tuple[str, int | None, str | None]] = [
-            (name, lost.last_ms, None) for name, lost in self.shedder.loss.items() if lost.last_ms is not None
+        """What a restart must know: what was dropped, until when matches may be missing, and the models."""
+        rows: list[dict[str, object]] = [
+            {
+                "query": name,
+                "last_ms": lost.last_ms,
+                "n_runs": lost.n_runs,
+                "n_partial_matches": lost.n_partial_matches,
+                "expected_matches": lost.expected_matches,
+            }
+            for name, lost in self.shedder.loss.items()
+            if lost.last_ms is not None or lost.n_runs
         ]
-        rows += [(name, None, model.text()) for name, model in self.shedder.models()]
-        kinds = (pa.string(), pa.int64(), pa.string())
-        columns = [[row[k] for row in rows] for k in range(3)]
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-        return pa.table(arrays, names=["query", "last_ms", "model"])
+        rows += [{"query": name, "model": model.text()} for name, model in self.shedder.models()]
+        return pa.Table.from_pylist(rows, _SAVED)
 
     def restore(self, table: pa.Table, hashes: Mapping[str, str]) -> list[str]:
         """Take over what `save` returned, of queries that are there. hashes: of their meaning, by name. Returns why
@@ -215,9 +248,14 @@ class OverloadControl:
             name = row["query"]
             if name not in hashes:
                 continue
-            if row["last_ms"] is not None:
-                self.shedder.loss[name].last_ms = row["last_ms"]
-            if row["model"] is not None:
+            if row["model"] is None:
+                self.shedder.loss[name] = RunLoss(
+                    row.get("n_runs") or 0,  # states of before have no numbers
+                    row.get("n_partial_matches") or 0.0,
+                    row.get("expected_matches") or 0.0,
+                    row["last_ms"],
+                )
+            else:
                 try:
                     models.append((name, RunModel.read(row["model"], hashes[name])))
                 except StateError as error:

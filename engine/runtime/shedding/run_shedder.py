@@ -43,7 +43,7 @@ class RunLoss:
     n_partial_matches: float = 0.0
     expected_matches: float = 0.0
     last_ms: int | None = None
-    """Time of the stream when runs were dropped last."""
+    """Time of the stream when runs of it, or of a query whose matches it uses, were dropped last."""
 
 
 class RunShedder:
@@ -61,6 +61,11 @@ class RunShedder:
         self.strategy = strategy
         self.loss = {name: RunLoss() for name in queries}
         self._queries = queries
+        self._consumers = {
+            name: [other for other, query in queries.items() if name in {used.name for used in query.chain}]
+            for name in queries
+        }
+        """Of each query itself, and those that use its matches."""
         self._sampling = sampling or Sampling()
         self._clock = clock
         self._random = np.random.default_rng(seed)
@@ -100,8 +105,8 @@ class RunShedder:
 
     @property
     def exempt(self) -> frozenset[str]:
-        """Queries of which nothing can be dropped here."""
-        return frozenset(self._queries) - {name for (name, _), _ in self._parts}
+        """Queries that keep something of which nothing can be dropped: a fixed cost."""
+        return frozenset(name for name, query in self._queries.items() if query.evaluation.is_exempt)
 
     @property
     def trends(self) -> list[str]:
@@ -179,7 +184,8 @@ class RunShedder:
         loss = self.loss[key[0]]
         loss.n_runs += len(places)
         loss.n_partial_matches += float(found.n_partial_matches[places].sum())
-        loss.last_ms = now_ms
+        for consumer in self._consumers[key[0]]:
+            self.loss[consumer].last_ms = now_ms
         outlook = self._watches[key].outlook
         if outlook is not None:
             expected = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)

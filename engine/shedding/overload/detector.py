@@ -105,11 +105,14 @@ class OverloadDetector:
     per_event_s: Measured = field(default_factory=Measured)
     shedding_s: Measured = field(default_factory=Measured)
 
+    def affordable(self, seconds: float, n_partial_matches: int, most: int) -> int:
+        """So many events are evaluated within a time, at least one."""
+        per_event_s = self.per_event_s.at(n_partial_matches)
+        return max(1, min(most, int(seconds / per_event_s) if per_event_s > 0 else most))
+
     def step_size(self, n_partial_matches: int, most: int) -> int:
         """So many events are taken next."""
-        per_event_s = self.per_event_s.at(n_partial_matches)
-        step_s = self.bound.step_share * self.bound.latency_s
-        return max(1, min(most, int(step_s / per_event_s) if per_event_s > 0 else most))
+        return self.affordable(self.bound.step_share * self.bound.latency_s, n_partial_matches, most)
 
     def drop_runs(self, queueing_s: float, n_partial_matches: int, n_events: int) -> Plan:
         """Before a step of `n_events`, of which the first has waited `queueing_s`: partial matches to drop.
