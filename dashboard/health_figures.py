@@ -169,10 +169,11 @@ def shedding_frame(figures: OverloadFigures, queries: Sequence[str]) -> pd.DataF
                 "Query": inert(name),
                 "Dropped": lost.get("n_partial_matches", 0),
                 "Matches missing": round(lost.get("expected_matches", 0.0), 1),
+                "Without estimate": lost.get("n_unvalued", 0),
                 "Can be dropped": "nothing: a fixed cost" if name in figures["exempt"] else "",
             }
         )
-    columns = ["Query", "Dropped", "Matches missing", "Can be dropped"]
+    columns = ["Query", "Dropped", "Matches missing", "Without estimate", "Can be dropped"]
     ordered = sorted(lines, key=lambda line: (-line["Matches missing"], -line["Dropped"], line["Query"]))
     return pd.DataFrame(ordered, columns=columns)
 

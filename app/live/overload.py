@@ -63,11 +63,13 @@ class ReleaseTimes:
 
 
 class Lost(NamedTuple):
-    """What was dropped of one query: runs, the partial matches that they stand for, the matches expected of them."""
+    """What was dropped of one query: runs, the partial matches that they stand for, the matches expected of them, and
+    of how many nothing was known that could be expected."""
 
     n_runs: int
     n_partial_matches: float
     expected_matches: float
+    n_unvalued: float
 
     def since(self, before: Lost) -> Lost:
         """What came to it; all of it where it began anew."""
@@ -77,10 +79,11 @@ class Lost(NamedTuple):
             self.n_runs - before.n_runs,
             self.n_partial_matches - before.n_partial_matches,
             self.expected_matches - before.expected_matches,
+            self.n_unvalued - before.n_unvalued,
         )
 
 
-NOTHING = Lost(0, 0.0, 0.0)
+NOTHING = Lost(0, 0.0, 0.0, 0.0)
 
 
 @dataclass
@@ -141,6 +144,7 @@ class LatencyBound:
             query=query,
             dropped_partial_matches=round(since.n_partial_matches),
             expected_matches=round(since.expected_matches, 1),
+            without_estimate=round(since.n_unvalued),
             latency_ms=round(1000 * latency_s),
             bound_ms=self.latency_ms,
         )
@@ -149,6 +153,8 @@ class LatencyBound:
             f"({self.latency_ms} ms): about {since.expected_matches:,.1f} matches may be missing, and their alerts, "
             "estimated from how often partial matches like them completed"
         )
+        if since.n_unvalued:
+            message += f"; {since.n_unvalued:,.0f} were dropped before that was known, and are not in the estimate"
         return NewProblem(SOURCE, f"query {query}", "load_shed", message)
 
     def _tell_whether_achievable(self, control: engine.OverloadControl) -> None:
@@ -205,7 +211,9 @@ def overload_figures(matcher: object) -> OverloadFigures | None:
         exempt=sorted(control.shedder.exempt),
         queries={
             name: SheddingFigures(
-                n_partial_matches=round(loss.n_partial_matches), expected_matches=round(loss.expected_matches, 3)
+                n_partial_matches=round(loss.n_partial_matches),
+                expected_matches=round(loss.expected_matches, 3),
+                n_unvalued=round(loss.n_unvalued),
             )
             for name, loss in sorted(control.shedder.loss.items())
             if loss.n_runs
@@ -221,7 +229,7 @@ def _lost_by(matcher: object) -> dict[str, Lost]:
     if control is None:
         return {}
     return {
-        name: Lost(loss.n_runs, loss.n_partial_matches, loss.expected_matches)
+        name: Lost(loss.n_runs, loss.n_partial_matches, loss.expected_matches, loss.n_unvalued)
         for name, loss in control.shedder.loss.items()
         if loss.n_runs
     }

@@ -33,10 +33,12 @@ class QueryFigures(TypedDict, total=False):
 
 
 class SheddingFigures(TypedDict, total=False):
-    """What was dropped of one query, and how many matches that was expected to become."""
+    """What was dropped of one query, how many matches that was expected to become, and of how much of it nothing was
+    known yet."""
 
     n_partial_matches: int
     expected_matches: float
+    n_unvalued: int
 
 
 class OverloadFigures(TypedDict, total=False):

@@ -269,6 +269,9 @@ def _overload(figures: OverloadFigures, queries: Sequence[str]) -> None:
             "Matches missing": st.column_config.NumberColumn(
                 help="Estimated: how many matches partial matches in the same states became.", format="localized"
             ),
+            "Without estimate": st.column_config.NumberColumn(
+                help="Partial matches that were dropped before it was known what becomes of them.", format="localized"
+            ),
         },
         key="health-overload",
     )

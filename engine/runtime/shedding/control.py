@@ -44,6 +44,7 @@ _SAVED = pa.schema(
         ("n_runs", pa.int64()),
         ("n_partial_matches", pa.float64()),
         ("expected_matches", pa.float64()),
+        ("n_unvalued", pa.float64()),
     ]
 )
 
@@ -233,6 +234,7 @@ class OverloadControl:
                 "n_runs": lost.n_runs,
                 "n_partial_matches": lost.n_partial_matches,
                 "expected_matches": lost.expected_matches,
+                "n_unvalued": lost.n_unvalued,
             }
             for name, lost in self.shedder.loss.items()
             if lost.last_ms is not None or lost.n_runs
@@ -254,6 +256,7 @@ class OverloadControl:
                     row.get("n_partial_matches") or 0.0,
                     row.get("expected_matches") or 0.0,
                     row["last_ms"],
+                    row.get("n_unvalued") or 0.0,
                 )
             else:
                 try:

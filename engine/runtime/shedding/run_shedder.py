@@ -37,13 +37,15 @@ class RunStrategy(Enum):
 @dataclass(slots=True)
 class RunLoss:
     """What was dropped of one query so far: runs, partial matches (merged runs stand for several), and how many matches
-    these were expected to become."""
+    these were expected to become. `n_unvalued`: partial matches that were dropped before there was a model, which
+    `expected_matches` says nothing of."""
 
     n_runs: int = 0
     n_partial_matches: float = 0.0
     expected_matches: float = 0.0
     last_ms: int | None = None
     """Time of the stream when runs of it, or of a query whose matches it uses, were dropped last."""
+    n_unvalued: float = 0.0
 
 
 class RunShedder:
@@ -187,7 +189,9 @@ class RunShedder:
         for consumer in self._consumers[key[0]]:
             self.loss[consumer].last_ms = now_ms
         outlook = self._watches[key].outlook
-        if outlook is not None:
+        if outlook is None:
+            loss.n_unvalued += float(found.n_partial_matches[places].sum())
+        else:
             expected = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
             loss.expected_matches += float(expected.utility[places][np.isfinite(expected.utility[places])].sum())
 
