@@ -145,15 +145,15 @@ def _overload(figures: OverloadFigures | None) -> list[Finding]:
     if figures["is_shedding"]:
         worst = sorted(figures["queries"].items(), key=lambda item: -item[1].get("expected_matches", 0.0))
         names = ", ".join(
-            f"{inert(name)} ({lost.get('n_partial_matches', 0):,} dropped, about "
+            f"{inert(name)} ({lost.get('n_partial_matches', 0) + lost.get('n_events', 0):,} dropped, about "
             f"{lost.get('expected_matches', 0.0):,.0f} matches missing)"
             for name, lost in worst[:5]
         )
         found.append(
             Finding(
                 Level.WARNING,
-                f"Overload: partial matches are dropped to hold engine.latency_bound of {bound}, so that alerts may be "
-                f"missing. So far, most of all: {names or 'none yet'}.",
+                f"Overload: what is least useful is dropped to hold engine.latency_bound of {bound}, so alerts may "
+                f"be missing. So far, most of all: {names or 'none yet'}.",
             )
         )
     return found
@@ -167,9 +167,9 @@ def shedding_frame(figures: OverloadFigures, queries: Sequence[str]) -> pd.DataF
         lines.append(
             {
                 "Query": inert(name),
-                "Dropped": lost.get("n_partial_matches", 0),
+                "Dropped": lost.get("n_partial_matches", 0) + lost.get("n_events", 0),
                 "Matches missing": round(lost.get("expected_matches", 0.0), 1),
-                "Without estimate": lost.get("n_unvalued", 0),
+                "Without estimate": lost.get("n_unvalued", 0) + lost.get("n_events", 0),
                 "Can be dropped": "nothing: a fixed cost" if name in figures["exempt"] else "",
             }
         )

@@ -64,26 +64,33 @@ class ReleaseTimes:
 
 class Lost(NamedTuple):
     """What was dropped of one query: runs, the partial matches that they stand for, the matches expected of them, and
-    of how many nothing was known that could be expected."""
+    of how many nothing was known that could be expected; kept events of matches that are postponed."""
 
     n_runs: int
     n_partial_matches: float
     expected_matches: float
     n_unvalued: float
+    n_events: int
+
+    @property
+    def n_dropped(self) -> int:
+        """Of either kind."""
+        return self.n_runs + self.n_events
 
     def since(self, before: Lost) -> Lost:
         """What came to it; all of it where it began anew."""
-        if self.n_runs < before.n_runs:
+        if self.n_dropped < before.n_dropped:
             return self
         return Lost(
             self.n_runs - before.n_runs,
             self.n_partial_matches - before.n_partial_matches,
             self.expected_matches - before.expected_matches,
             self.n_unvalued - before.n_unvalued,
+            self.n_events - before.n_events,
         )
 
 
-NOTHING = Lost(0, 0.0, 0.0, 0.0)
+NOTHING = Lost(0, 0.0, 0.0, 0.0, 0)
 
 
 @dataclass
@@ -109,7 +116,7 @@ class LatencyBound:
         if control is None:
             return most
         seconds = STEP_SHARE * self.latency_ms / 1000
-        return control.detector.affordable(seconds, control.shedder.n_runs, most)
+        return control.detector.affordable(seconds, control.shedder.load, most)
 
     def begin(self, matcher: object) -> None:
         """What this matcher has dropped before was told then."""
@@ -124,7 +131,7 @@ class LatencyBound:
         self._tell_whether_achievable(control)
         now, now_s = _lost_by(matcher), self.times.clock()
         is_shedding = control.statistics.is_shedding or any(
-            lost.n_runs > self._told.get(name, NOTHING).n_runs for name, lost in now.items()
+            lost.n_dropped > self._told.get(name, NOTHING).n_dropped for name, lost in now.items()
         )
         is_due = self._told_s is None or now_s - self._told_s >= TOLD_EVERY_S or not control.statistics.is_shedding
         if not (is_shedding and is_due):
@@ -133,7 +140,7 @@ class LatencyBound:
         problems = []
         for name, lost in now.items():
             since = lost.since(self._told.get(name, NOTHING))
-            if since.n_runs > 0:
+            if since.n_dropped > 0:
                 problems.append(self._tell(name, since, control.statistics.latency_s))
         self._told, self._told_s = now, now_s if control.statistics.is_shedding else None
         return problems
@@ -145,9 +152,17 @@ class LatencyBound:
             dropped_partial_matches=round(since.n_partial_matches),
             expected_matches=round(since.expected_matches, 1),
             without_estimate=round(since.n_unvalued),
+            dropped_events=since.n_events,
             latency_ms=round(1000 * latency_s),
             bound_ms=self.latency_ms,
         )
+        if since.n_events:
+            message = (
+                f"{since.n_events:,} events that further matches might have needed dropped to hold "
+                f"engine.latency_bound ({self.latency_ms} ms): matches may be missing, and their alerts; how many is "
+                "not estimated"
+            )
+            return NewProblem(SOURCE, f"query {query}", "load_shed", message)
         message = (
             f"{since.n_partial_matches:,.0f} partial matches dropped to hold engine.latency_bound "
             f"({self.latency_ms} ms): about {since.expected_matches:,.1f} matches may be missing, and their alerts, "
@@ -214,9 +229,10 @@ def overload_figures(matcher: object) -> OverloadFigures | None:
                 n_partial_matches=round(loss.n_partial_matches),
                 expected_matches=round(loss.expected_matches, 3),
                 n_unvalued=round(loss.n_unvalued),
+                n_events=loss.n_events,
             )
             for name, loss in sorted(control.shedder.loss.items())
-            if loss.n_runs
+            if loss.is_any
         },
     )
     if counted.achievable_s is not None:
@@ -229,9 +245,9 @@ def _lost_by(matcher: object) -> dict[str, Lost]:
     if control is None:
         return {}
     return {
-        name: Lost(loss.n_runs, loss.n_partial_matches, loss.expected_matches, loss.n_unvalued)
+        name: Lost(loss.n_runs, loss.n_partial_matches, loss.expected_matches, loss.n_unvalued, loss.n_events)
         for name, loss in control.shedder.loss.items()
-        if loss.n_runs
+        if loss.is_any
     }
 
 

@@ -265,6 +265,11 @@ def overload_metrics(figures: OverloadFigures, queries: Iterable[str]) -> Iterat
     dropped = CounterMetricFamily(
         "clustercep_query_dropped_partial_matches", "Partial matches dropped to hold the bound.", labels=["query"]
     )
+    events = CounterMetricFamily(
+        "clustercep_query_dropped_kept_events",
+        "Events kept for matches that are postponed, dropped to hold the bound.",
+        labels=["query"],
+    )
     missing = CounterMetricFamily(
         "clustercep_query_expected_missing_matches",
         "Matches that the dropped partial matches were expected to become.",
@@ -276,9 +281,10 @@ def overload_metrics(figures: OverloadFigures, queries: Iterable[str]) -> Iterat
     for query in queries:
         lost = figures["queries"].get(query, {})
         dropped.add_metric([query], lost.get("n_partial_matches", 0))
+        events.add_metric([query], lost.get("n_events", 0))
         missing.add_metric([query], lost.get("expected_matches", 0.0))
         exempt.add_metric([query], int(query in figures["exempt"]))
-    yield from (dropped, missing, exempt)
+    yield from (dropped, events, missing, exempt)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:

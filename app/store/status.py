@@ -33,12 +33,13 @@ class QueryFigures(TypedDict, total=False):
 
 
 class SheddingFigures(TypedDict, total=False):
-    """What was dropped of one query, how many matches that was expected to become, and of how much of it nothing was
-    known yet."""
+    """What was dropped of one query: partial matches, how many matches these were expected to become, and of how many
+    of them nothing was known yet; events kept for matches that are postponed, of which nothing is estimated."""
 
     n_partial_matches: int
     expected_matches: float
     n_unvalued: int
+    n_events: int
 
 
 class OverloadFigures(TypedDict, total=False):

@@ -265,12 +265,15 @@ def _overload(figures: OverloadFigures, queries: Sequence[str]) -> None:
         hide_index=True,
         height="content",
         column_config={
-            "Dropped": st.column_config.NumberColumn(help="Partial matches.", format="localized"),
+            "Dropped": st.column_config.NumberColumn(
+                help="Partial matches; where matches are postponed, events kept for them.", format="localized"
+            ),
             "Matches missing": st.column_config.NumberColumn(
                 help="Estimated: how many matches partial matches in the same states became.", format="localized"
             ),
             "Without estimate": st.column_config.NumberColumn(
-                help="Partial matches that were dropped before it was known what becomes of them.", format="localized"
+                help="Of the dropped ones those of which nothing is known that they would have become.",
+                format="localized",
             ),
         },
         key="health-overload",

@@ -58,6 +58,7 @@ class Sheddable(Enum):
     """What load shedding may drop of a plan while it runs."""
 
     PARTIAL_MATCHES = "partial matches"
+    STORED_EVENTS = "events kept for matches to come"
     NOTHING_KEPT = "nothing: a match is one event, so nothing is kept that could be dropped"
     EXEMPT = "nothing: its runtime gives up no part of what it keeps"
 
@@ -170,6 +171,8 @@ class BranchEvaluation:
             steps = self.plan.steps
             if len(steps) == 1 and not steps[0].kleene and not self.plan.negations and self.inner is None:
                 return Sheddable.NOTHING_KEPT
+            if not self.plan.negations and self.inner is None:  # without a negated event more would match
+                return Sheddable.STORED_EVENTS
         return Sheddable.EXEMPT
 
     def explain(self) -> list[str]:

@@ -45,6 +45,7 @@ _SAVED = pa.schema(
         ("n_partial_matches", pa.float64()),
         ("expected_matches", pa.float64()),
         ("n_unvalued", pa.float64()),
+        ("n_events", pa.int64()),
     ]
 )
 
@@ -137,7 +138,7 @@ class OverloadControl:
             if self.events is None:
                 n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
             else:
-                n_runs = self.shedder.n_runs
+                n_runs = self.shedder.load
                 cut = self._without_dropped(self.events, cut, first_s, step_ms)
             began_s = self.clock()
             yield Cut(cut, step_ms)
@@ -149,7 +150,7 @@ class OverloadControl:
     def _end(self, t_ms: Int64Array, start: int, waited_s: float) -> int:
         """The row at which the step that begins at `start` ends. Events of one time are of one step."""
         n = len(t_ms)
-        end = min(start + self.detector.step_size(self.shedder.n_runs, self.most_events), n)
+        end = min(start + self.detector.step_size(self.shedder.load, self.most_events), n)
         if waited_s > _WAITING * self.detector.bound.planned_s and start < n:
             within_ms = self.shedder.shortest_window_ms // _STEPS_PER_WINDOW
             end = min(end, max(int(np.searchsorted(t_ms, t_ms[start] + within_ms, "right")), start + self.least_events))
@@ -157,7 +158,7 @@ class OverloadControl:
 
     def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
         """Drop what is due; returns how many runs go on."""
-        began_s, n_runs = self.clock(), self.shedder.n_runs
+        began_s, n_runs = self.clock(), self.shedder.load
         plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
         if n_events:
             self.statistics.achievable_s = plan.achievable_s
@@ -170,7 +171,7 @@ class OverloadControl:
             self.detector.shedding_s.add(n_runs, took_s)
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
-        return self.shedder.n_runs
+        return self.shedder.load
 
     def _without_dropped(self, shedder: EventShedder, cut: EventBatch, first_s: float, step_ms: int) -> EventBatch:
         """The events of a step that go on."""
@@ -235,9 +236,10 @@ class OverloadControl:
                 "n_partial_matches": lost.n_partial_matches,
                 "expected_matches": lost.expected_matches,
                 "n_unvalued": lost.n_unvalued,
+                "n_events": lost.n_events,
             }
             for name, lost in self.shedder.loss.items()
-            if lost.last_ms is not None or lost.n_runs
+            if lost.last_ms is not None or lost.is_any
         ]
         rows += [{"query": name, "model": model.text()} for name, model in self.shedder.models()]
         return pa.Table.from_pylist(rows, _SAVED)
@@ -257,6 +259,7 @@ class OverloadControl:
                     row.get("expected_matches") or 0.0,
                     row["last_ms"],
                     row.get("n_unvalued") or 0.0,
+                    row.get("n_events") or 0,
                 )
             else:
                 try:
