@@ -83,7 +83,7 @@ class Kept:
 
 def is_shed(alert: AlertRow) -> bool:
     """Whether an alert was found while partial matches were dropped that may have become further matches of it."""
-    return bool(alert.seen.get(SHED, False))
+    return bool(alert.seen and alert.seen.get(SHED))  # a row that was not stored yet has none
 
 
 def spread_of(alert: AlertRow) -> dict[str, dict[str, Any]]:

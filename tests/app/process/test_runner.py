@@ -113,7 +113,7 @@ def test_a_latency_bound_is_held_by_the_live_engine_alone(tmp_path: Path) -> Non
     settings, clock = write_settings(tmp_path, more="engine: {latency_bound: 500 ms}\n"), SetClock(1_000_000)
     (tmp_path / "queries/denied.cep").write_text(
         "PATTERN SEQ(MapStart a, !MapEnd b, JobEnd c) WHERE skip_till_any_match { [job_id] } WITHIN 1 minute\n"
-        "ALERT info '{job_id}'\n"
+        "RETURN a.job_id ALERT info '{job_id}'\n"
     )
     (tmp_path / "queries/RUNBOOK.md").write_text("# pair\nLook at it.\n# denied\nLook.\n")
     report = check_all(tmp_path / "config.yaml")
@@ -133,7 +133,7 @@ def test_a_latency_bound_is_held_by_the_live_engine_alone(tmp_path: Path) -> Non
         assert row is not None
         assert row.value["overload"]["bound_ms"] == 500
         assert row.value["overload"]["exempt"] == ["denied"]
-    settings = write_settings(tmp_path)
+    settings = write_settings(tmp_path / "unbounded")
     with open_configured_store(settings) as store:
         runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
         assert isinstance(runner.live.pipeline.matcher, engine.Engine)
