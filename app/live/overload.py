@@ -25,7 +25,7 @@ STEP_SHARE = 0.5
 and their alerts stored, before the next come."""
 _MOST_LEVELS = 10_000
 TOLD_EVERY_S = 60.0
-"""While load is shed the log says so every so often."""
+"""The log says what was dropped, or that the bound cannot be met, so often at most: overload comes and goes."""
 
 
 OverloadOf = Callable[[Mapping[str, engine.CompiledQuery]], engine.OverloadControl]
@@ -102,8 +102,9 @@ class LatencyBound:
     _told: dict[str, Lost] = field(default_factory=dict)
     """By query: what was dropped when the log was told last."""
     _told_s: float | None = None
-    """None: nothing is being dropped."""
-    _is_achievable: bool = True
+    """When that was."""
+    _warned_s: float | None = None
+    """When the log was told that the bound cannot be met."""
 
     @property
     def control(self) -> OverloadOf:
@@ -116,33 +117,30 @@ class LatencyBound:
         if control is None:
             return most
         seconds = STEP_SHARE * self.latency_ms / 1000
-        return control.detector.affordable(seconds, control.shedder.load, most)
+        return max(control.detector.affordable(seconds, control.shedder.load, most), control.least_events)
 
     def begin(self, matcher: object) -> None:
         """What this matcher has dropped before was told then."""
         self._told = _lost_by(matcher)
 
     def tell(self, matcher: object) -> list[NewProblem]:
-        """After a step: tell the log what is dropped, when that begins, ends, and every so often in between. Returns
-        the same as problems, one for each query of which something was dropped."""
+        """After a step: tell the log what was dropped, at once and then every so often. Returns the same as problems,
+        one for each query of which something was dropped."""
         control = overload_of(matcher)
         if control is None:
             return []
-        self._tell_whether_achievable(control)
-        now, now_s = _lost_by(matcher), self.times.clock()
-        is_shedding = control.statistics.is_shedding or any(
-            lost.n_dropped > self._told.get(name, NOTHING).n_dropped for name, lost in now.items()
-        )
-        is_due = self._told_s is None or now_s - self._told_s >= TOLD_EVERY_S or not control.statistics.is_shedding
-        if not (is_shedding and is_due):
-            self._told_s = self._told_s if is_shedding else None
+        now_s = self.times.clock()
+        self._tell_whether_achievable(control, now_s)
+        if self._told_s is not None and now_s - self._told_s < TOLD_EVERY_S:
             return []
+        now = _lost_by(matcher)
         problems = []
         for name, lost in now.items():
             since = lost.since(self._told.get(name, NOTHING))
             if since.n_dropped > 0:
                 problems.append(self._tell(name, since, control.statistics.latency_s))
-        self._told, self._told_s = now, now_s if control.statistics.is_shedding else None
+        if problems:
+            self._told, self._told_s = now, now_s
         return problems
 
     def _tell(self, query: str, since: Lost, latency_s: float) -> NewProblem:
@@ -172,16 +170,16 @@ class LatencyBound:
             message += f"; {since.n_unvalued:,.0f} were dropped before that was known, and are not in the estimate"
         return NewProblem(SOURCE, f"query {query}", "load_shed", message)
 
-    def _tell_whether_achievable(self, control: engine.OverloadControl) -> None:
+    def _tell_whether_achievable(self, control: engine.OverloadControl, now_s: float) -> None:
         achievable_s = control.statistics.achievable_s
-        if achievable_s is not None and self._is_achievable:
+        if achievable_s is not None and (self._warned_s is None or now_s - self._warned_s >= TOLD_EVERY_S):
             log.warning(
                 "engine.latency_bound cannot be met with everything dropped that can be",
                 bound_ms=self.latency_ms,
                 achievable_ms=_whole_ms(1000 * achievable_s),
                 exempt=sorted(control.shedder.exempt),
             )
-        self._is_achievable = achievable_s is None
+            self._warned_s = now_s
 
 
 def overload_of(matcher: object) -> engine.OverloadControl | None:

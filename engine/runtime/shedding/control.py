@@ -79,8 +79,8 @@ class OverloadControl:
     been trained, events instead.
 
     `clock`: monotonic, seconds. `most_events`: of one step. Where events wait, a step is an eighth of the shortest
-    window at most, but not less than `least_events`: runs that are dropped before it would have been replaced by others
-    before its end.
+    window at most: runs that are dropped before it would have been replaced by others before its end. No step is cut
+    to less than `least_events`, and of shorter ones little is learned: a step costs something by itself.
     """
 
     detector: OverloadDetector
@@ -150,7 +150,8 @@ class OverloadControl:
     def _end(self, t_ms: Int64Array, start: int, waited_s: float) -> int:
         """The row at which the step that begins at `start` ends. Events of one time are of one step."""
         n = len(t_ms)
-        end = min(start + self.detector.step_size(self.shedder.load, self.most_events), n)
+        size = max(self.detector.step_size(self.shedder.load, self.most_events), self.least_events)
+        end = min(start + size, n)
         if waited_s > _WAITING * self.detector.bound.planned_s and start < n:
             within_ms = self.shedder.shortest_window_ms // _STEPS_PER_WINDOW
             end = min(end, max(int(np.searchsorted(t_ms, t_ms[start] + within_ms, "right")), start + self.least_events))
@@ -200,7 +201,8 @@ class OverloadControl:
         ended_s = self.clock()
         if n_events:
             per_event_s = (ended_s - began_s) / n_events
-            self.detector.per_event_s.add(n_runs, per_event_s)
+            if n_events >= self.least_events or self.detector.per_event_s.has_few:
+                self.detector.per_event_s.add(n_runs, per_event_s)
             share = min(1.0, (ended_s - began_s) / (_NEWEST * self.detector.bound.latency_s))
             self._newest_s += (share if self._newest_s else 1.0) * (per_event_s - self._newest_s)
             self.statistics.latency_s = ended_s - first_s

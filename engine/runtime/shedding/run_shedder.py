@@ -19,11 +19,10 @@ from engine.plan.evaluation import Sheddable
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.runtime.shedding.stored_events import StoredEvents
 from engine.shedding.choice import at_random, lowest
-from engine.shedding.partial_matches.saved import RunModel
+from engine.shedding.partial_matches.saved import MOST_EVENTS, RunModel
 
 _PROTECTED = 64
 """While runs are dropped, one of so many is never dropped, and these alone are observed."""
-_MOST_EVENTS = 1_000_000
 
 
 class RunStrategy(Enum):
@@ -74,6 +73,9 @@ class RunShedder:
         self.strategy = strategy
         self.loss = {name: RunLoss() for name in queries}
         self._queries = queries
+        self._sheddable = {name: query.evaluation.sheddable for name, query in queries.items()}
+        self.exempt = frozenset(name for name, query in queries.items() if query.evaluation.is_exempt)
+        """Queries that keep something of which nothing can be dropped: a fixed cost."""
         self._consumers = {
             name: [other for other, query in queries.items() if name in {used.name for used in query.chain}]
             for name in queries
@@ -100,7 +102,7 @@ class RunShedder:
             for branch, part in _parts_of(runtime):
                 key = name, branch
                 if isinstance(part, DropsStored):
-                    if self._queries[name].evaluation.sheddable[branch] is Sheddable.STORED_EVENTS:
+                    if self._sheddable[name][branch] is Sheddable.STORED_EVENTS:
                         stored.append((name, self._queries[name].resolved.weight, part))
                         self._postponing.add(name)
                     continue
@@ -133,11 +135,6 @@ class RunShedder:
         return min((self._queries[name].plan.within_ms for name in names), default=FOREVER_MS)
 
     @property
-    def exempt(self) -> frozenset[str]:
-        """Queries that keep something of which nothing can be dropped: a fixed cost."""
-        return frozenset(name for name, query in self._queries.items() if query.evaluation.is_exempt)
-
-    @property
     def trends(self) -> list[str]:
         """Queries about trends, in order of their names."""
         return sorted(name for name, query in self._queries.items() if query.resolved.is_trend)
@@ -156,7 +153,7 @@ class RunShedder:
         for key, watch in self._watches.items():
             rates = [part.events_per_window() for other, part in self._parts if other == key]
             if rates:
-                most = int(min(max(2.0 * max(rates), 16.0), _MOST_EVENTS))
+                most = int(min(max(2.0 * max(rates), 16.0), MOST_EVENTS))
                 watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE)
 
     def models(self) -> list[tuple[str, RunModel]]:

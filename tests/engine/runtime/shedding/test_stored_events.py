@@ -72,8 +72,8 @@ def worth_by_definition(engine: Engine, name: str, now_ms: int) -> list[float]:
     usual = sum(n_ends.values()) / n_groups
 
     def of_first(row: int) -> float:
-        left = max(0.0, 1.0 - (now_ms - int(store.t_lo_ms[row])) / within_ms)
-        return left * 0.5 * (n_ends[groups[row]] + usual) if firsts[row] else 0.0
+        left = max(0.0, 1.0 - (now_ms - int(store.t_lo_ms[row])) / (within_ms + 1))
+        return left * (0.5 * (n_ends[groups[row]] + usual) + 1e-6) if firsts[row] else 0.0
 
     return [
         of_first(row) + (sum(of_first(f) for f in range(row + 1) if groups[f] == groups[row]) if middle[row] else 0.0)
@@ -96,6 +96,21 @@ def test_an_event_is_worth_the_pairs_that_it_may_be_in(text: str, seed: int) -> 
     assert np.isinf(worth[~in_window]).all()
     assert runtime.n_stored == int(in_window.sum())
     assert np.isinf(runtime.stored_worth(0)).all(), "none of them is decided yet"
+
+
+def test_before_the_first_last_event_a_first_one_is_worth_something() -> None:
+    """That nothing has matched yet does not say that nothing will: what is lost then is told, too."""
+    engine = engine_of({"q": PLAIN}, Bound(1e9, 0.0))
+    stream = three_types(60, 9)
+    firsts = stream.of_types(["A"])
+    engine.process(firsts, 60)
+    shedder = shedder_of(engine)
+    shedder.attach(engine._runtimes)
+    n = shedder.load
+    assert n == len(firsts)
+    shedder.drop(n, 60)
+    assert shedder.loss["q"].n_events == n
+    assert shedder.loss["q"].last_ms == 60
 
 
 @pytest.mark.parametrize("text", [KEYED, PLAIN])
