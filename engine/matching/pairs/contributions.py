@@ -51,7 +51,8 @@ def _firsts_before(
     `in_order`."""
     if not in_order:
         of_group = np.bincount(partition + 1, as_first)
-        return np.where(is_shared, as_first.sum(), of_group[partition + 1] + of_group[0])
+        all_of_it: Float64Array = np.where(is_shared, as_first.sum(), of_group[partition + 1] + of_group[0])
+        return all_of_it
     by_partition = np.argsort(partition, kind="stable")
     running = np.cumsum(as_first[by_partition])
     groups = partition[by_partition]
