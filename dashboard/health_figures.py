@@ -14,6 +14,7 @@ from dashboard.alerts.evidence import attributes_text
 from dashboard.store import (
     LateEventRow,
     NotificationRow,
+    OverloadFigures,
     ProblemRow,
     ProcessStatus,
     ProcessStatusRow,
@@ -114,6 +115,7 @@ def _process(seen: Observed) -> list[Finding]:
         found.append(
             Finding(Level.WARNING, f"The last reload was refused, the settings before it hold: {inert(problem, 500)}")
         )
+    found += _overload(status.get("overload"))
     n_outages = status.get("store_outages") or 0
     if n_outages:
         found.append(
@@ -124,6 +126,58 @@ def _process(seen: Observed) -> list[Finding]:
             )
         )
     return found
+
+
+def _overload(figures: OverloadFigures | None) -> list[Finding]:
+    """What engine.latency_bound costs."""
+    if figures is None:
+        return []
+    found, bound = [], duration(figures["bound_ms"])
+    achievable_ms = figures.get("achievable_ms")
+    if achievable_ms is not None:
+        exempt = ", ".join(inert(name) for name in figures["exempt"][:20])
+        fixed = f" Nothing can be dropped of what these queries keep: {exempt}." if exempt else ""
+        found.append(
+            Finding(
+                Level.ERROR,
+                f"engine.latency_bound of {bound} cannot be met with everything dropped that can be; "
+                f"{duration(achievable_ms)} could.{fixed} Raise it, disable queries, or give the process more cores.",
+            )
+        )
+    if figures["is_shedding"]:
+        worst = sorted(figures["queries"].items(), key=lambda item: -item[1].get("expected_matches", 0.0))
+        names = ", ".join(
+            f"{inert(name)} ({lost.get('n_partial_matches', 0) + lost.get('n_events', 0):,} dropped, about "
+            f"{lost.get('expected_matches', 0.0):,.0f} matches missing)"
+            for name, lost in worst[:5]
+        )
+        found.append(
+            Finding(
+                Level.WARNING,
+                f"Overload: what is least useful is dropped to hold engine.latency_bound of {bound}, so alerts may "
+                f"be missing. So far, most of all: {names or 'none yet'}.",
+            )
+        )
+    return found
+
+
+def shedding_frame(figures: OverloadFigures, queries: Sequence[str]) -> pd.DataFrame:
+    """Per query what was dropped to hold the bound; those that lost most first."""
+    lines: list[dict[str, Any]] = []
+    for name in queries:
+        lost = figures["queries"].get(name, {})
+        lines.append(
+            {
+                "Query": inert(name),
+                "Dropped": lost.get("n_partial_matches", 0) + lost.get("n_events", 0),
+                "Matches missing": round(lost.get("expected_matches", 0.0), 1),
+                "Without estimate": lost.get("n_unvalued", 0) + lost.get("n_events", 0),
+                "Can be dropped": "nothing: a fixed cost" if name in figures["exempt"] else "",
+            }
+        )
+    columns = ["Query", "Dropped", "Matches missing", "Without estimate", "Can be dropped"]
+    ordered = sorted(lines, key=lambda line: (-line["Matches missing"], -line["Dropped"], line["Query"]))
+    return pd.DataFrame(ordered, columns=columns)
 
 
 def _sources(seen: Observed) -> list[Finding]:

@@ -47,7 +47,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain
-from app.store.status import ProcessStatus, QueryFigures
+from app.store.status import OverloadFigures, ProcessStatus, QueryFigures
 from app.watching import Watch, unknown_text, watched
 
 SQLITE_FILE = "clustercep.db"
@@ -135,6 +135,7 @@ __all__ = [
     "LateEventRow",
     "NotFoundError",
     "NotificationRow",
+    "OverloadFigures",
     "ProblemRow",
     "ProcessStatus",
     "ProcessStatusRow",

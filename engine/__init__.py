@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
+    from engine.runtime.shedding.control import OverloadControl
+    from engine.runtime.shedding.latency_bound import latency_bound
     from engine.runtime.warm import warm_kernels
     from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
     from engine.uncertainty.possibilities import Possibilities, united
@@ -62,6 +64,7 @@ _HOMES = {
     "RowBlock": "engine.matching.output.rows",
     "RowSink": "engine.matching.output.rows",
     "fitting_events": "engine.compiled.fitting",
+    "OverloadControl": "engine.runtime.shedding.control",
     "PartQuota": "engine.runtime.row_quota",
     "confidence_rank": "engine.runtime.row_quota",
     "output_order": "engine.runtime.row_quota",
@@ -85,6 +88,7 @@ _HOMES = {
     "compile_query": "engine.compiled.query",
     "compiling_beside": "engine.runtime.compiling",
     "kernels_are_compiled": "engine.kernels.compile.cache",
+    "latency_bound": "engine.runtime.shedding.latency_bound",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
     "portable_kernels": "engine.kernels.compile.portable",
@@ -117,6 +121,7 @@ __all__ = [
     "MatchRow",
     "Method",
     "Obstacle",
+    "OverloadControl",
     "PartQuota",
     "Placeholder",
     "Possibilities",
@@ -146,6 +151,7 @@ __all__ = [
     "flat_ids",
     "joined_rows",
     "kernels_are_compiled",
+    "latency_bound",
     "match_id",
     "match_id_of_json",
     "output_order",

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii
+from types import MappingProxyType
 
 import engine
 from app.alerting import certainty
@@ -20,6 +21,8 @@ from app.json_text import json_encoder
 MAX_KEY_CHARS = 1_000
 
 _key_text = json_encoder(sort_keys=True, separators=(",", ":"), default=str)
+
+NOTHING_MISSING: Mapping[str, int] = MappingProxyType({})
 
 Key = tuple[tuple[str, object], ...]
 
@@ -48,6 +51,8 @@ class Episode:
     which counts where the event is no longer known; "" for matches without such an event."""
     possible: engine.Possibilities
     """What its matches demand of uncertain times."""
+    shed: bool = False
+    """Whether one of them was found while partial matches were dropped that may have become further ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,8 @@ def canonical_key(key: Key) -> str:
     return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}...{digest('key', text)}"
 
 
-def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
-    """One match alone, with the key of its alert."""
+def episode_of(match: Match, key: Key, info: QueryInfo, *, shed: bool = False) -> Episode:
+    """One match alone, with the key of its alert; `shed`: see `Episode`."""
     seen = Seen.of(match)
     return Episode(
         query=match.query,
@@ -107,12 +112,13 @@ def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
         start_ms=match.first_lo_ms,
         end_ms=match.last_hi_ms,
         n_matches=match.count,
-        n_matches_exact=is_exact(match),
+        n_matches_exact=is_exact(match) and not shed,
         best_confidence=match.confidence,
         extremes=Extremes.of(seen, info.numbers),
         hosts=Hosts.of(seen, dict(key), info.hosts),
         onset={_onset_event(match, info.onset): match.last_hi_ms},
         possible=possible_matches(match),
+        shed=shed,
     )
 
 
@@ -158,6 +164,7 @@ def join(earlier: Episode, later: Episode) -> Episode:
         n_matches_exact=earlier.n_matches_exact and later.n_matches_exact,
         best_confidence=max(earlier.best_confidence, later.best_confidence),
         possible=certainty.joined((earlier.possible, later.possible)),
+        shed=earlier.shed or later.shed,
     )
 
 
@@ -166,12 +173,22 @@ def within_gap(start_ms: int, end_ms: int, other_start_ms: int, other_end_ms: in
     return start_ms <= other_end_ms + gap_ms and other_start_ms <= end_ms + gap_ms
 
 
-def group(matches: Iterable[Match], queries: Mapping[str, QueryInfo]) -> list[Episode]:
-    """Episodes by query and key, in order of (query, key, start)."""
+def is_shed(match: Match, missing_until_ms: Mapping[str, int]) -> bool:
+    """Whether partial matches were dropped that may have become further matches beside this one; `missing_until_ms`:
+    by query, of which time and before those that began may be missing."""
+    until_ms = missing_until_ms.get(match.query)
+    return until_ms is not None and match.first_lo_ms <= until_ms
+
+
+def group(
+    matches: Iterable[Match], queries: Mapping[str, QueryInfo], missing_until_ms: Mapping[str, int] = NOTHING_MISSING
+) -> list[Episode]:
+    """Episodes by query and key, in order of (query, key, start); `missing_until_ms`: see `is_shed`."""
     by_key: dict[tuple[str, str], list[Episode]] = {}
     for match in matches:
         info = queries[match.query]
-        episode = episode_of(match, alert_key(match, info.per), info)
+        shed = is_shed(match, missing_until_ms)
+        episode = episode_of(match, alert_key(match, info.per), info, shed=shed)
         by_key.setdefault((episode.query, episode.key_text), []).append(episode)
     grouped: list[Episode] = []
     for query, key_text in sorted(by_key):

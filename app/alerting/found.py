@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, canonical_key, group
+from app.alerting.episodes import NOTHING_MISSING, Episode, canonical_key, group, is_shed
 from app.alerting.match import Match
 from app.alerting.report_rows import LIVE, report_row
 
@@ -51,8 +51,10 @@ def found_in(
     queries: Mapping[str, QueryInfo],
     lane: str = LIVE,
     events: Mapping[int, str] | None = None,
+    *,
+    missing_until_ms: Mapping[str, int] = NOTHING_MISSING,
 ) -> Found:
-    """Take matches apart, in one pass over them.
+    """Take matches apart, in one pass over them; `missing_until_ms`: see `app.alerting.episodes.is_shed`.
 
     `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
     """
@@ -65,11 +67,12 @@ def found_in(
         counters["matches", lane, match.query] += match.count
         info = queries[match.query]
         if info.is_report:
-            reports.append(report_row(info, match, lane, digests.get(position)))
+            row = report_row(info, match, lane, digests.get(position))
+            reports.append({**row, "n_matches_exact": False} if is_shed(match, missing_until_ms) else row)
         else:
             alerting.append(match)
     whole = () if lane == LIVE else _whole(reports)
-    return Found(lane, group(alerting, queries), reports, whole, counters)
+    return Found(lane, group(alerting, queries, missing_until_ms), reports, whole, counters)
 
 
 def _whole(reports: Sequence[Row]) -> list[WholeReport]:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from app.store.models import AlertRow
 
 
+SHED = "shed"
+"""In what an alert keeps of its matches."""
+
+
 @dataclass
 class Kept:
     """Of all matches so far."""
@@ -25,11 +29,13 @@ class Kept:
     hosts: Hosts
     evidence: str | None = None
     """The digest of the match whose events are the evidence; None: there is none yet."""
+    shed: bool = False
+    """Whether partial matches were dropped that may have become further ones."""
 
     @classmethod
     def of_new(cls, episode: Episode) -> Self:
         """Of a new alert."""
-        return cls(episode.extremes, episode.hosts)
+        return cls(episode.extremes, episode.hosts, shed=episode.shed)
 
     @classmethod
     def of(cls, alert: AlertRow) -> Self:
@@ -38,12 +44,13 @@ class Kept:
             seen = Seen(alert.end_ms, alert.start_ms, alert.values, "")
             numbers = [name for name, value in alert.values.items() if number(value) is not None]
             return cls(Extremes.of(seen, numbers), Hosts.of(seen, alert.key, ()), "")
-        return cls(Extremes.from_json(alert.seen), Hosts.from_json(alert.seen), alert.seen["evidence"])
+        return cls(Extremes.from_json(alert.seen), Hosts.from_json(alert.seen), alert.seen["evidence"], is_shed(alert))
 
-    def add(self, extremes: Extremes, hosts: Hosts) -> None:
+    def add(self, extremes: Extremes, hosts: Hosts, *, shed: bool = False) -> None:
         """Further matches."""
         self.extremes.add(extremes)
         self.hosts.add(hosts)
+        self.shed = self.shed or shed
 
     def shown_of(self, key: Mapping[str, Any], info: QueryInfo) -> tuple[dict[str, Any], list[NamedHost]]:
         """Columns of the alert with this key that show it (values, title, job and hosts), and the hosts in order."""
@@ -60,7 +67,12 @@ class Kept:
             "job_id": job_of(key, values),
             "host": hosts[0].host if hosts else None,
             "n_hosts_left_out": self.hosts.n_left_out,
-            "seen": {**kept, "evidence": self.evidence, "told_hosts": told},
+            "seen": {
+                **kept,
+                "evidence": self.evidence,
+                "told_hosts": told,
+                **({SHED: True} if self.shed else {}),
+            },
         }
         return columns, hosts
 
@@ -69,10 +81,15 @@ class Kept:
         return shown_match(self.extremes, info.shown)
 
 
+def is_shed(alert: AlertRow) -> bool:
+    """Whether an alert was found while partial matches were dropped that may have become further matches of it."""
+    return bool(alert.seen and alert.seen.get(SHED))  # a row that was not stored yet has none
+
+
 def spread_of(alert: AlertRow) -> dict[str, dict[str, Any]]:
     """Of each number that the matches of an alert do not agree on: its first, last, greatest and least value."""
     is_one_match = len(alert.seen.get("matches", ())) <= 1
     return {} if is_one_match else spread(Extremes.from_json(alert.seen))
 
 
-__all__ = ["Kept", "spread_of"]
+__all__ = ["Kept", "is_shed", "spread_of"]

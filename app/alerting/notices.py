@@ -45,6 +45,8 @@ class Snapshot:
     n_hosts_left_out: int = 0
     spread: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Of each number that the matches do not agree on: its first, last, max and min."""
+    shed: bool = False
+    """Whether partial matches were dropped that may have become further matches of it."""
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox; to be changed by nobody, since it shares what the snapshot holds."""

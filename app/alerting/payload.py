@@ -9,7 +9,7 @@ from typing import Any
 
 from app.alerting.episodes import digest
 from app.alerting.notices import Snapshot
-from app.alerting.text import at_least_one_text, fill, iso, plain
+from app.alerting.text import SHED_TEXT, at_least_one_text, fill, iso, plain
 from app.errors import ConfigError, ConfigProblem
 
 NEVER = "0001-01-01T00:00:00Z"
@@ -85,6 +85,7 @@ def annotations_of(snapshot: Snapshot) -> dict[str, str]:
         "at_least_one_high": plain(snapshot.at_least_one_upper),
         "at_least_one_method": snapshot.at_least_one_method,
         "alert_id": snapshot.alert_id,
+        **({"shedding": SHED_TEXT} if snapshot.shed else {}),
         **{name: iso(time_ms) for name, time_ms in _times(snapshot).items() if time_ms is not None},
     }
 

@@ -378,8 +378,8 @@ class Recorder:
         kept = Kept.of(alert)
         for other in others:
             of_other = Kept.of(other)
-            kept.add(of_other.extremes, of_other.hosts)
-        kept.add(episode.extremes, episode.hosts)
+            kept.add(of_other.extremes, of_other.hosts, shed=of_other.shed)
+        kept.add(episode.extremes, episode.hosts, shed=episode.shed)
         alert.start_ms = min(alert.start_ms, episode.start_ms)
         alert.end_ms = max(alert.end_ms, episode.end_ms)
         alert.last_seen_ms = max(alert.last_seen_ms, episode.end_ms)

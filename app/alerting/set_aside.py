@@ -61,6 +61,7 @@ def episode_json(episode: Episode, info: QueryInfo, max_evidence_events: int) ->
         "shown": shown.digest,
         "bound": bound,
         "n_events": shown.n_events,
+        **({"shed": True} if episode.shed else {}),
     }
 
 
@@ -84,6 +85,7 @@ def episode_of_json(kept: Mapping[str, Any]) -> Episode:
         hosts=Hosts.from_json(kept["hosts"]),
         onset=dict(kept["onset"]),
         possible=engine.Possibilities.from_json(kept["possible"]),
+        shed=bool(kept.get("shed", False)),
     )
 
 

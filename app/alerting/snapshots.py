@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.alerting.kept import spread_of
+from app.alerting.kept import is_shed, spread_of
 from app.alerting.notices import Snapshot
 from app.store.models import AlertRow
 
@@ -36,6 +36,7 @@ def snapshot_of(alert: AlertRow) -> Snapshot:
         at_least_one_method=alert.at_least_one_method,
         at_least_one_estimate=alert.at_least_one_estimate,
         at_least_one_error=alert.at_least_one_error,
+        shed=is_shed(alert),
     )
 
 

@@ -92,6 +92,10 @@ def plain(value: object, max_chars: int = MAX_VALUE_CHARS) -> str:
     return cut(one_line(str(value)), max_chars)
 
 
+SHED_TEXT = "found while load was shed to hold engine.latency_bound: there may be further matches"
+"""Beside what an alert says of its matches."""
+
+
 class AtLeastOneMatch(Protocol):
     """P(at least one match) as alerts and their snapshots have it."""
 

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from app.alerting.hosts import hosts_text
-from app.alerting.kept import spread_of
+from app.alerting.kept import is_shed, spread_of
 from app.alerting.lifecycle import State, lasted_text, state_text
-from app.alerting.text import at_least_one_text, iso, plain
+from app.alerting.text import SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
 from app.commands.alerts_operations import acknowledge, edit_silence, resend, silence, silences, unsilence
 from app.commands.alerts_options import (
@@ -177,6 +177,7 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "end": iso(alert.end_ms),
         "matches": alert.n_matches,
         "matches_exact": alert.n_matches_exact,
+        "shed": is_shed(alert),
         "confidence": alert.best_confidence,
         "at_least_one": {
             "low": alert.at_least_one_lower,
@@ -252,6 +253,8 @@ def _print_details(console: Console, details: AlertDetails) -> None:
         console.print(Text(f"{plain(name)}: {values}"))
     sure = at_least_one_text(alert)
     console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
+    if is_shed(alert):
+        console.print(Text(SHED_TEXT))
     if alert.merged_into:
         console.print(Text(f"It became part of {alert.merged_into}."))
     evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")

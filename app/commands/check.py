@@ -61,6 +61,12 @@ def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
     for query in loaded.compiled:
         yield from query.resolved.warnings
     yield from _routing_doubts(settings, loaded)
+    exempt = [query.name for query in loaded.compiled if query.evaluation.is_exempt]
+    if exempt and settings.engine.latency_bound_ms is not None:
+        yield (
+            "engine.latency_bound: nothing can be dropped of what these queries keep, which is a fixed cost under "
+            f"overload: {', '.join(sorted(exempt))}"
+        )
     exact = [query.name for query in loaded.compiled if query.plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH]
     if exact and clock_skew_of(settings).greatest_ms:
         yield (

@@ -18,9 +18,12 @@ from app.aggregates import register_configured
 from app.commands.absent_types import with_absent_types
 from app.commands.match_output import PRINTERS, OutputFormat, Printed
 from app.commands.oracle_run import oracle_rows
+from app.config import load_settings
+from app.durations import format_duration
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
 from app.event_file import EventFileError, read_event_file, shown
+from app.settings import Settings
 from collectors.schema import load_event_types
 from engine import ast
 from engine.errors import EngineError, QueryError, UnsupportedQueryError
@@ -177,18 +180,34 @@ def explain(
     ] = None,
     aggregate: Annotated[list[str] | None, typer.Option(metavar="MODULE:FUNCTION", help=_AGGREGATE)] = None,
     dot: Annotated[bool, typer.Option("--dot", help="Print a graph in Graphviz's language instead.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings whose engine.latency_bound is shown, too.")
+    ] = None,
 ) -> None:
     """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost; of the queries
     whose matches it uses as well."""
     try:
         _register(aggregate or [])
         compiled = _planned(query, events, read_parameters(param or []), _other_queries(with_ or []))
+        settings = None if config is None else load_settings(config)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
     for planned in compiled:
         for warning in planned.resolved.warnings:
             _warn(f"warning: {warning}")
-    typer.echo("\n".join(planned.dot() if dot else planned.explain() for planned in compiled))
+    texts = [planned.dot() if dot else planned.explain() for planned in compiled]
+    if settings is not None and not dot:
+        texts = [f"{text.rstrip()}\n{_bound_text(settings)}\n" for text in texts]
+    typer.echo("\n".join(texts))
+
+
+def _bound_text(settings: Settings) -> str:
+    """What the settings say of load shedding."""
+    bound_ms = settings.engine.latency_bound_ms
+    if bound_ms is None:
+        return "bound      none: engine.latency_bound is not set, nothing is ever dropped"
+    strategy = "the fewest expected matches per second of processing first (pSPICE)"
+    return f"bound      engine.latency_bound {format_duration(bound_ms)}: {strategy}"
 
 
 def _printer(job: Job, form: OutputFormat, out: Path | None) -> MatchFile | Printed:

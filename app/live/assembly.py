@@ -25,6 +25,7 @@ from app.live.engine_watch import EngineWatch
 from app.live.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.live.intake import Intake, IntakeQueue
 from app.live.ordering import Order
+from app.live.overload import LatencyBound, OverloadOf, ReleaseTimes, unbounded
 from app.live.pipeline import Matcher, Pipeline
 from app.live.recent import RecentEvents, longest_windows
 from app.live.source_book import SourceBook
@@ -145,10 +146,12 @@ def assemble(
     *,
     durable: bool = True,
     part_ended: Callable[[], None] = lambda: None,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Live:
     """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError.
 
-    `part_ended` is called whenever a part of a step has ended: a query, a transaction, a file.
+    `part_ended` is called whenever a part of a step has ended: a query, a transaction, a file. `monotonic`: the clock
+    of `engine.latency_bound`.
     """
     sources = build_sources(settings)
     limits = engine.Limits(
@@ -156,22 +159,34 @@ def assemble(
     )
     schema, watch = load_event_types(), EngineWatch()
     infos = queries.infos.values()
+    bound = None
+    if settings.engine.latency_bound_ms is not None:
+        bound = LatencyBound(settings.engine.latency_bound_ms, ReleaseTimes(monotonic))
 
     def clock() -> float:
         """The engine looks at it before and after each query."""
         part_ended()
         return time.perf_counter()
 
-    def matcher_of(compiled: Sequence[engine.CompiledQuery]) -> engine.Engine:
+    def matcher_of(compiled: Sequence[engine.CompiledQuery], overload: OverloadOf | None = None) -> engine.Engine:
         threads = settings.engine.threads
-        return engine.Engine(compiled, schema, limits=limits, clock=clock, on_failure=watch.failed, threads=threads)
+        return engine.Engine(
+            compiled,
+            schema,
+            limits=limits,
+            clock=clock,
+            on_failure=watch.failed,
+            threads=threads,
+            overload=overload,
+        )
 
     def new_matcher() -> engine.Engine:
-        return matcher_of(queries.compiled)
+        return matcher_of(queries.compiled, None if bound is None else bound.control)
 
     def rewound(events: EventBatch, watermark_ms: int) -> Matcher:
         matcher = new_matcher()
-        matcher.process(events, watermark_ms)
+        with unbounded(matcher):
+            matcher.process(events, watermark_ms)
         return matcher
 
     judgeable = judgeable_types(event_table(), sources)
@@ -181,7 +196,7 @@ def assemble(
         return matcher_of(for_histories) if for_histories else None
 
     pipeline = Pipeline(
-        intake=IntakeQueue(),
+        intake=IntakeQueue(monotonic),
         order=Order(
             Deduplicator(
                 source_ranks(settings),
@@ -191,6 +206,7 @@ def assemble(
             ),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
             history_types=frozenset().union(*(query.read_types for query in for_histories)),
+            released=None if bound is None else bound.times,
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),
@@ -203,6 +219,7 @@ def assemble(
         retention=settings.store.retention,
         sources=SourceBook({name: source.interval_ms for name, source in sources.items()}),
         rewind=rewound,
+        bound=bound,
         part_ended=part_ended,
     )
     pipeline.complaints = watch.complaints(lambda: pipeline.matcher)

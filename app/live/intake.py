@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -49,6 +50,8 @@ class Intake:
     problems: tuple[Problem, ...] = ()
     finished: tuple[FinishedHistory, ...] = ()
     position: Mapping[str, Any] | None = None
+    arrived_s: float | None = field(default=None, compare=False)
+    """When it was queued, by the queue's clock."""
 
 
 class Source:
@@ -125,7 +128,8 @@ class Source:
 class IntakeQueue:
     """Polls on one side, the pipeline's steps on the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._items: deque[Intake] = deque()
 
@@ -135,7 +139,7 @@ class IntakeQueue:
     def put(self, intake: Intake) -> None:
         """Add what a poll brought."""
         with self._lock:
-            self._items.append(intake)
+            self._items.append(replace(intake, arrived_s=self._clock()))
 
     def drain(self, most_events: int = MOST_EVENTS) -> list[Intake]:
         """What waits, in order of arrival: at least one poll, and further ones up to so many events."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import engine
 from app.live.deduplicate import Deduplicator, Offered
 from app.live.intake import Intake
+from app.live.overload import ReleaseTimes
 from app.live.positions import put_together, take_apart
 from app.live.watermarks import NEVER_MS, Watermarks
 from app.store.models import LateEventRow
@@ -56,8 +57,9 @@ class Order:
         watermarks: Watermarks,
         *,
         history_types: Collection[str] = frozenset(),
+        released: ReleaseTimes | None = None,
     ) -> None:
-        """`history_types`: those that queries over finished jobs read.
+        """`history_types`: those that queries over finished jobs read. `released`: is told when the watermark moves on.
 
         A history waits until the watermark has passed its job's end: then the other sources have told all of it.
         """
@@ -69,13 +71,16 @@ class Order:
         self._deduplicator = deduplicator
         self._watermarks = watermarks
         self._positions: dict[str, Mapping[str, Any]] = {}
+        self._released = released
 
     def advance(self, intakes: Sequence[Intake], now_ms: int) -> Ordered:
         """Take in what polls brought; release what the combined watermark has passed."""
         step = Ordered(EventBatch.empty(), self._watermarks.combined_ms)
         for intake in intakes:
             self._take(intake, step, now_ms)
+            self._passed(self._watermarks.promised_ms, intake.arrived_s)
         advance = self._watermarks.combine(now_ms)
+        self._passed(advance.watermark_ms)
         for source in advance.left_out:
             message = "not heard of for longer than sources.silence_timeout; the others go on without it"
             step.problems.append(NewProblem(source, source, "left_out", message))
@@ -86,7 +91,12 @@ class Order:
         """No source will send anything more: release everything, a share with each call while it `is_behind`."""
         step = Ordered(EventBatch.empty(), self._watermarks.combined_ms)
         self._release(step, self._watermarks.end())
+        self._passed(self._watermarks.combined_ms)
         return step
+
+    def _passed(self, watermark_ms: int, at_s: float | None = None) -> None:
+        if self._released is not None:
+            self._released.passed(watermark_ms, at_s)
 
     def _release(self, step: Ordered, watermark_ms: int) -> None:
         """What the watermark has passed; of more than MOST_EVENTS the earliest, as if it had come no further."""
@@ -97,6 +107,8 @@ class Order:
 
     def go_back(self, watermark_ms: int, now_ms: int, late_rows: pa.Table | None = None) -> None:
         """The watermark was ahead of time: go on from this one; what was late against the other takes part."""
+        if self._released is not None:
+            self._released.go_back()
         self._watermarks.go_back(watermark_ms, now_ms)
         self._deduplicator.go_back(watermark_ms, late_rows)
 

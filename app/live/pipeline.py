@@ -30,7 +30,8 @@ from app.live.clock_skew import apart
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue
 from app.live.leaps import Leaps
-from app.live.ordering import MOST_AHEAD_MS, Order, Ordered, Statistic
+from app.live.ordering import MOST_AHEAD_MS, MOST_EVENTS, Order, Ordered, Statistic
+from app.live.overload import LatencyBound, missing_until_ms, overload_figures
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook
 from app.live.unstored import OfHistory, Unstored, read_tables
@@ -125,6 +126,8 @@ class Pipeline:
     """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
     complaints: Callable[[], list[NewProblem]] = list
     """What went wrong in matching since the last call."""
+    bound: LatencyBound | None = None
+    """On the latency of matching."""
     leaps: Leaps = field(default_factory=Leaps)
     """What is needed to go back from a watermark that is ahead of the time."""
     spare_memory: SpareMemory = field(default_factory=SpareMemory)
@@ -190,14 +193,19 @@ class Pipeline:
         started_s = self.monotonic()
         self._at("order")
         was_behind = self.order.is_behind
+        if self.bound is not None:
+            self.order.most_events = self.bound.most_events(self.matcher, MOST_EVENTS)
         ordered = release()
         self.recent.add(ordered.events, ordered.watermark_ms)
         self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows, goes_on=was_behind)
         self._at("match")
-        found = found_in(self.matcher.process(apart(ordered.events), ordered.watermark_ms), self.alerting.queries, LIVE)
+        matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
+        found = found_in(matches, self.alerting.queries, LIVE, missing_until_ms=missing_until_ms(self.matcher))
         histories = [self._replayed(history) for history in ordered.histories]
         rest = Unstored(ordered.watermark_ms, found, histories, self.most_alerts)
         complaints = self.complaints()
+        if self.bound is not None:
+            complaints += self.bound.tell(self.matcher)
         self._at("checkpoint")
         self.store.check_owner()  # files are written before the transaction that would refuse
         is_much = rest.is_much(self.store.n_over(ordered.watermark_ms, self.most_alerts + 1))
@@ -308,6 +316,8 @@ class Pipeline:
         known = ProcessStatus(stepped_ms=now_ms, queues=queues)
         if abs(watermark_ms) < FOREVER_MS:
             known["watermark_ms"] = watermark_ms
+        if (overload := overload_figures(self.matcher)) is not None:
+            known["overload"] = overload
         return {**known, **self.status()}
 
     # ------------------------------------------------------------- checkpoint
@@ -346,6 +356,8 @@ class Pipeline:
                 raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
+        if self.bound is not None:
+            self.bound.begin(self.matcher)
         told = [CreatedAlert(*values) for values in checkpoint.state.get("told", ())]
         self._told = [*told, *self.checkpoints.created_after(row.number)]
         self.alerting = replace(self.alerting, told=created_by_key(self._told))

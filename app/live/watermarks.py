@@ -45,6 +45,12 @@ class Watermarks:
         """The watermark so far."""
         return self._combined_ms
 
+    @property
+    def promised_ms(self) -> int:
+        """What the sources that count have promised together, which `combine` has yet to take over."""
+        live = [state.watermark_ms for state in self._sources.values() if not state.left_out]
+        return max(self._combined_ms, min(live, default=NEVER_MS))
+
     def by_source(self) -> dict[str, tuple[int, bool]]:
         """Each source's own watermark, and whether the source is left out."""
         return {name: (state.watermark_ms, state.left_out) for name, state in self._sources.items()}

@@ -19,7 +19,9 @@ import engine
 from app.clock import Clock
 from app.errors import StoreError
 from app.live.assembly import Live
+from app.live.overload import overload_figures
 from app.live.watermarks import NEVER_MS
+from app.store.status import OverloadFigures
 from engine.events import FOREVER_MS
 
 log = structlog.get_logger(__name__)
@@ -70,6 +72,8 @@ class PathFigures:
     n_waiting: int
     n_recent: int
     queries: Mapping[str, QueryFigures]
+    overload: OverloadFigures | None = None
+    """None: no bound is set."""
 
     @classmethod
     def of(cls, live: Live, now_ms: int) -> PathFigures:
@@ -82,6 +86,7 @@ class PathFigures:
             n_waiting=pipeline.order.n_waiting,
             n_recent=len(pipeline.recent),
             queries=_queries(pipeline.matcher),
+            overload=overload_figures(pipeline.matcher),
         )
 
 
@@ -182,6 +187,8 @@ class LiveFigures(Collector):
         stored, pipeline = self._stored.read(), self._live().pipeline
         yield from watermark_metrics(path, self._clock.now_ms())
         yield from query_metrics(path)
+        if path.overload is not None:
+            yield from overload_metrics(path.overload, path.queries)
         yield queue_metric(len(pipeline.intake), path, stored)
         yield from store_metrics(pipeline.alerting.receivers, stored)
 
@@ -240,6 +247,52 @@ def query_metrics(path: PathFigures) -> Iterator[Metric]:
         stopped.add_metric([query], figures.n_unfinished)
         kept.add_metric([query], figures.n_kept)
     yield from (seconds, events, rejected, limited, stopped, kept)
+
+
+def overload_metrics(figures: OverloadFigures, queries: Iterable[str]) -> Iterator[Metric]:
+    """How engine.latency_bound is held, and what was dropped for it."""
+    yield GaugeMetricFamily(
+        "clustercep_latency_bound_seconds", "engine.latency_bound.", value=figures["bound_ms"] / 1000
+    )
+    yield GaugeMetricFamily(
+        "clustercep_latency_seconds",
+        "From when the watermark released an event to when it was evaluated, of the last ones.",
+        value=figures["latency_ms"] / 1000,
+    )
+    yield GaugeMetricFamily(
+        "clustercep_latency_achievable_seconds",
+        "The bound that could be met with everything dropped that can be; 0: the one that is set.",
+        value=figures.get("achievable_ms", 0) / 1000,
+    )
+    yield GaugeMetricFamily(
+        "clustercep_shedding", "1: partial matches are dropped to hold the bound.", value=int(figures["is_shedding"])
+    )
+    yield CounterMetricFamily(
+        "clustercep_shedding_seconds", "Time that dropping took.", value=figures["shedding_seconds"]
+    )
+    dropped = CounterMetricFamily(
+        "clustercep_query_dropped_partial_matches", "Partial matches dropped to hold the bound.", labels=["query"]
+    )
+    events = CounterMetricFamily(
+        "clustercep_query_dropped_kept_events",
+        "Events kept for matches that are postponed, dropped to hold the bound.",
+        labels=["query"],
+    )
+    missing = CounterMetricFamily(
+        "clustercep_query_expected_missing_matches",
+        "Matches that the dropped partial matches were expected to become.",
+        labels=["query"],
+    )
+    exempt = GaugeMetricFamily(
+        "clustercep_query_exempt_from_shedding", "1: nothing of what it keeps can be dropped.", labels=["query"]
+    )
+    for query in queries:
+        lost = figures["queries"].get(query, {})
+        dropped.add_metric([query], lost.get("n_partial_matches", 0))
+        events.add_metric([query], lost.get("n_events", 0))
+        missing.add_metric([query], lost.get("expected_matches", 0.0))
+        exempt.add_metric([query], int(query in figures["exempt"]))
+    yield from (dropped, events, missing, exempt)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:

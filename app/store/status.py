@@ -32,6 +32,37 @@ class QueryFigures(TypedDict, total=False):
     seconds: float
 
 
+class SheddingFigures(TypedDict, total=False):
+    """What was dropped of one query: partial matches, how many matches these were expected to become, and of how many
+    of them nothing was known yet; events kept for matches that are postponed, of which nothing is estimated."""
+
+    n_partial_matches: int
+    expected_matches: float
+    n_unvalued: int
+    n_events: int
+
+
+class OverloadFigures(TypedDict, total=False):
+    """How `engine.latency_bound` is held; latencies from when the watermark released an event to the end of the part of
+    a step that evaluated it, of the last such part and the longest since the start.
+
+    `achievable_ms`: there where the bound cannot be met with everything dropped that can be. `exempt`: queries that
+    keep something of which nothing can be dropped.
+    """
+
+    bound_ms: int
+    strategy: str
+    is_shedding: bool
+    latency_ms: float
+    longest_ms: float
+    achievable_ms: int
+    n_steps: int
+    n_shed_steps: int
+    shedding_seconds: float
+    exempt: list[str]
+    queries: dict[str, SheddingFigures]
+
+
 class ProcessStatus(TypedDict, total=False):
     """Figures of one process since it started; what is not known is left out. `step_seconds` is the last step's."""
 
@@ -48,6 +79,7 @@ class ProcessStatus(TypedDict, total=False):
     loaded_ms: int
     reload_problems: list[str]
     store_outages: int
+    overload: OverloadFigures
 
 
 class ReplayStatus(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.alerting.kept import is_shed
 from app.alerting.text import at_least_one_text, percent_text
 from dashboard.store import AlertRow
 
@@ -81,6 +82,11 @@ def _how(alert: AlertRow) -> str:
 
 def matches_meaning(alert: AlertRow) -> str:
     """What the number of matches says."""
+    if is_shed(alert):
+        return (
+            "Found while the least useful partial matches were dropped to hold engine.latency_bound: there are at "
+            "least so many matches."
+        )
     if not alert.n_matches_exact:
         return "Counting stopped at a limit of the engine (max_rows or work_budget): there are at least so many."
     return "Every way in which the events fit the pattern is one match; all of this episode are this one alert."

@@ -21,12 +21,13 @@ from dashboard.health_figures import (
     problems_frame,
     process_status,
     receivers_frame,
+    shedding_frame,
     silences_frame,
     size,
     sources_frame,
 )
 from dashboard.storage_figures import Storage, storage
-from dashboard.store import AppError, SentAgain, StoreError, now_ms, settings, store, watched
+from dashboard.store import AppError, OverloadFigures, SentAgain, StoreError, now_ms, settings, store, watched
 from dashboard.text import md
 from dashboard.times import duration, shown
 
@@ -231,6 +232,8 @@ def _engine(seen: Observed, _: Storage) -> None:
         },
         key="health-engine",
     )
+    if (overload := status.get("overload")) is not None:
+        _overload(overload, sorted(queries))
     queues = status.get("queues") or {}
     labels = (
         ("intake", "Polls taken in", "Answers of sources that wait for the next step."),
@@ -242,6 +245,38 @@ def _engine(seen: Observed, _: Storage) -> None:
     values = [(queues.get(name), label, help_text) for name, label, help_text in labels]
     show_figures(
         [(label, _number(value if isinstance(value, int) else None), help_text) for value, label, help_text in values]
+    )
+
+
+def _overload(figures: OverloadFigures, queries: Sequence[str]) -> None:
+    st.subheader("Latency", help="From when the watermark releases an event to when it has been evaluated.")
+    achievable_ms = figures.get("achievable_ms")
+    show_figures(
+        [
+            ("Bound", duration(figures["bound_ms"]), "engine.latency_bound."),
+            ("Last", duration(round(figures["latency_ms"])), "Of the events that were evaluated last."),
+            ("Longest", duration(round(figures["longest_ms"])), "Since the engine was made."),
+            ("Shedding", "yes" if figures["is_shedding"] else "no", "Whether partial matches are being dropped."),
+            *([] if achievable_ms is None else [("Achievable", duration(achievable_ms), "With everything dropped.")]),
+        ]
+    )
+    st.dataframe(
+        shedding_frame(figures, queries),
+        hide_index=True,
+        height="content",
+        column_config={
+            "Dropped": st.column_config.NumberColumn(
+                help="Partial matches; where matches are postponed, events kept for them.", format="localized"
+            ),
+            "Matches missing": st.column_config.NumberColumn(
+                help="Estimated: how many matches partial matches in the same states became.", format="localized"
+            ),
+            "Without estimate": st.column_config.NumberColumn(
+                help="Of the dropped ones those of which nothing is known that they would have become.",
+                format="localized",
+            ),
+        },
+        key="health-overload",
     )
 
 

@@ -101,6 +101,30 @@ class KeepsRuns(ObservesRuns, DropsRuns, Protocol):
 
 
 @runtime_checkable
+class DropsStored(Protocol):
+    """A runtime that keeps events until matches are built of them, and can give up some: postponing."""
+
+    @property
+    def stored(self) -> object:
+        """Where the events are: runtimes that share them have the same, and are to be asked to drop them once."""
+        ...
+
+    @property
+    def n_stored(self) -> int:
+        """Events kept that a match to come may have; those that nobody has thrown away yet are in no one's way."""
+        ...
+
+    def stored_worth(self, now_ms: int) -> Float64Array:
+        """For each kept event the pairs of first and last events to come that it may be in, float64 (n,); infinite:
+        must not, or need not, be dropped."""
+        ...
+
+    def drop_stored(self, rows: Int64Array) -> None:
+        """Give these up, by their place in `stored_worth` since the last batch."""
+        ...
+
+
+@runtime_checkable
 class HasBranches(Protocol):
     """A runtime made of one for each branch of its query, in the order of the branches."""
 
@@ -110,4 +134,13 @@ class HasBranches(Protocol):
         ...
 
 
-__all__ = ["DropsRuns", "HasBranches", "KeepsRuns", "ObservesRuns", "RunUtilities", "RunsAtHand", "WatchesRuns"]
+__all__ = [
+    "DropsRuns",
+    "DropsStored",
+    "HasBranches",
+    "KeepsRuns",
+    "ObservesRuns",
+    "RunUtilities",
+    "RunsAtHand",
+    "WatchesRuns",
+]

@@ -54,6 +54,15 @@ class RuntimeKind(Enum):
         self.cost = cost
 
 
+class Sheddable(Enum):
+    """What load shedding may drop of a plan while it runs."""
+
+    PARTIAL_MATCHES = "partial matches"
+    STORED_EVENTS = "events kept for matches to come"
+    NOTHING_KEPT = "nothing: a match is one event, so nothing is kept that could be dropped"
+    EXEMPT = "nothing: its runtime gives up no part of what it keeps"
+
+
 _KINDS = {
     (PlanForm.SEQUENCE, True): RuntimeKind.POSTPONED,
     (PlanForm.SEQUENCE, False): RuntimeKind.RUNS,
@@ -153,6 +162,19 @@ class BranchEvaluation:
     pairs: PairEvaluators | None = None
     inner: BranchEvaluation | None = None
 
+    @property
+    def sheddable(self) -> Sheddable:
+        """What of it is dropped under overload; see `engine.runtime.shedding`."""
+        if self.runtime is RuntimeKind.RUNS and self.inner is None:
+            return Sheddable.PARTIAL_MATCHES
+        if self.runtime is RuntimeKind.POSTPONED and isinstance(self.plan, SequencePlan):
+            steps = self.plan.steps
+            if len(steps) == 1 and not steps[0].kleene and not self.plan.negations and self.inner is None:
+                return Sheddable.NOTHING_KEPT
+            if not self.plan.negations and self.inner is None:  # without a negated event more would match
+                return Sheddable.STORED_EVENTS
+        return Sheddable.EXEMPT
+
     def explain(self) -> list[str]:
         """For people, one fact per line."""
         lines = [f"runtime    {self.runtime.summary}", f"cost       {self.runtime.cost}"]
@@ -193,6 +215,22 @@ class QueryEvaluation:
         by_time = "slices of time where batches are long against the window" if self.is_divided_by_time else ""
         by_key = "partitions" if self.is_divided_by_key else "in one piece beside other queries"
         return ", else ".join(filter(None, (by_time, by_key)))
+
+    @property
+    def sheddable(self) -> tuple[Sheddable, ...]:
+        """What load shedding may drop of each branch."""
+        if self.runtime in (QueryRuntime.ONE_PLAN, QueryRuntime.UNION):
+            return tuple(branch.sheddable for branch in self.branches)
+        return (Sheddable.EXEMPT,)
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether load shedding takes what it costs as it is: nothing can be dropped of some of what it keeps."""
+        return Sheddable.EXEMPT in self.sheddable
+
+    def explain_shedding(self) -> str:
+        """What is dropped under overload, for people."""
+        return "; ".join(dict.fromkeys(found.value for found in self.sheddable))
 
     @property
     def is_listed_in_blocks(self) -> bool:
@@ -345,6 +383,7 @@ __all__ = [
     "QueryEvaluation",
     "QueryRuntime",
     "RuntimeKind",
+    "Sheddable",
     "branch_evaluation",
     "evaluation_of",
     "listed_plan",

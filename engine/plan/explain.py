@@ -53,6 +53,7 @@ def explain(evaluation: QueryEvaluation, resolved: ResolvedQuery, producers: Seq
         lines += [f"plan {number}     {', '.join(branch.plan.variables)}"] if len(branches) > 1 else []
         lines += _branch(branch)
     lines.append(f"threads    {evaluation.explain_threads()}")
+    lines.append(f"overload   drops {evaluation.explain_shedding()}")
     readings = [r.sentence for r in resolved.reading if r.start is not Start.PER_MATCH or r.context]
     lines += ["readings", *(f"  {sentence}" for sentence in readings)] if readings else []
     if resolved.parameters:
@@ -68,6 +69,7 @@ def _of_trends(plan: TrendPlan, evaluation: QueryEvaluation, resolved: ResolvedQ
     yield f"runtime    {evaluation.branches[0].runtime.summary}"
     yield from explain_trends(plan)
     yield f"threads    {evaluation.explain_threads()}"
+    yield f"overload   drops {evaluation.explain_shedding()}"
     if resolved.parameters:
         yield f"parameters {_parameters(resolved)}"
 

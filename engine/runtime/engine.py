@@ -157,7 +157,7 @@ class Engine:
         than an earlier one counts as that one.
 
         `released_s`: with an overload control, when the events that are evaluated now could have been, by its clock:
-        ascending times in stream order, or one for all; None: now.
+        ascending times in stream order, or one for all; None: as the control knows.
         """
         batch.validate()
         ahead = self._workers.divide_ahead(self._fed_all(), batch, self._interner) if self._comes_whole else None
@@ -332,7 +332,7 @@ class Engine:
         self, control: OverloadControl, released: EventBatch, released_s: Sequence[float] | float | None
     ) -> dict[str, Sequence[MatchRow]]:
         parts: dict[str, list[Sequence[MatchRow]]] = {query.name: [] for query in self.queries}
-        now_s = control.clock() if released_s is None else released_s
+        now_s = control.released_s(released) if released_s is None else released_s
         for cut in control.steps(released, self.watermark_ms, now_s, lambda: self._runtimes):
             self.watermark_ms = cut.watermark_ms  # the last one ends where the batch does
             for name, rows in self._step(StreamColumns(cut.events, self._interner), cut.watermark_ms).items():

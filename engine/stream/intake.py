@@ -108,6 +108,16 @@ class Intake:
         self._enter_again()
         return partitions
 
+    def drop(self, rows: Int64Array) -> Int64Array:
+        """Give up these rows, though matches to come may need them. Returns the new numbers of partitions."""
+        n = len(self.store)
+        kept = np.ones(n, np.bool_)
+        kept[rows] = False
+        self.masks.keep(kept)
+        _, partitions = self.store.keep(kept)
+        self._enter_again()
+        return partitions
+
     def move_back(self, by: MovesBack) -> None:
         """See `EventStore.move_back`."""
         self.store.move_back(by)

@@ -18,6 +18,7 @@ from app.live.deduplicate import Deduplicator
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue, Source
 from app.live.ordering import Order
+from app.live.overload import LatencyBound
 from app.live.pipeline import Boundary, Matcher, Pipeline, no_boundary
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook
@@ -158,6 +159,7 @@ def start(
     recent: RecentEvents | None = None,
     collectors: Sequence[Collector] | None = None,
     matcher: Matcher | None = None,
+    bound: LatencyBound | None = None,
 ) -> Process:
     """Build the pipeline and take up the store's checkpoint, as `clustercep run` does.
 
@@ -168,13 +170,15 @@ def start(
     names = [collector.name for collector in collectors]
     folder.mkdir(exist_ok=True)
     pipeline = Pipeline(
-        intake=IntakeQueue(),
+        intake=IntakeQueue() if bound is None else IntakeQueue(bound.times.clock),
         order=Order(
             Deduplicator({name: rank for rank, name in enumerate(names)}, 100_000, pane_ids=3),
             Watermarks(names, timeout_ms, now_ms),
             history_types={"MapStart", "MapEnd"},
+            released=None if bound is None else bound.times,
         ),
         matcher=PairMatcher() if matcher is None else matcher,
+        bound=bound,
         histories=HistoryReplay(PairMatcher),
         recent=RecentEvents({"MapStart": 1_000, "MapEnd": 1_000}) if recent is None else recent,
         alerting=alerting or options(ops=receiver()),

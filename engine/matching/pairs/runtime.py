@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
-from engine.events import FOREVER_MS, BoolArray, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
 from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.pairs.pairs import pairs
 from engine.kernels.pairs.shared_search import PER_MATCH_EVENTS
@@ -31,6 +31,7 @@ from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.pairs.context import Context, Groups
+from engine.matching.pairs.contributions import expected_pairs
 from engine.matching.pairs.counted_rows import CountsTogether
 from engine.matching.pairs.counting import Counting
 from engine.matching.pairs.enclosed import EnclosedPairs
@@ -481,9 +482,33 @@ class PostponedRuntime:
             earliest_ms = watermark_ms - longest_ms - self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
         else:
             earliest_ms = intake.earliest_ms(watermark_ms)
-        partitions = intake.forget(earliest_ms, watermark_ms)
+        self._renumber(intake.forget(earliest_ms, watermark_ms))
+
+    def _renumber(self, partitions: Int64Array | None) -> None:
+        """Partitions have other numbers; None: they have not."""
         if partitions is not None:
             self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
+
+    # --------------------------------------------------------------- shedding
+
+    @property
+    def stored(self) -> object:
+        """See `engine.matching.shedding.DropsStored`."""
+        return self._intake
+
+    @property
+    def n_stored(self) -> int:
+        """See `engine.matching.shedding.DropsStored`."""
+        t_lo_ms = self.store.t_lo_ms[: len(self.store)]
+        return int(np.count_nonzero(t_lo_ms >= self._watermark_ms - self._intake.within_ms))
+
+    def stored_worth(self, now_ms: int) -> Float64Array:
+        """See `engine.matching.shedding.DropsStored`."""
+        return expected_pairs(self.store, self._masks, self._intake.within_ms, now_ms)
+
+    def drop_stored(self, rows: Int64Array) -> None:
+        """See `engine.matching.shedding.DropsStored`."""
+        self._renumber(self._intake.drop(rows))
 
     # ------------------------------------------------------------------ state
 

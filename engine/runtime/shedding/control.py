@@ -21,7 +21,7 @@ from engine.language import ast
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
-from engine.runtime.shedding.run_shedder import RunShedder
+from engine.runtime.shedding.run_shedder import RunLoss, RunShedder
 from engine.shedding.overload.detector import OverloadDetector
 from engine.shedding.partial_matches.saved import RunModel
 
@@ -34,6 +34,20 @@ _WAITING = 0.25
 _WINDOWS = 3
 """Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
 a window of the query's own that has to end."""
+
+
+_SAVED = pa.schema(
+    [
+        ("query", pa.string()),
+        ("last_ms", pa.int64()),
+        ("model", pa.string()),
+        ("n_runs", pa.int64()),
+        ("n_partial_matches", pa.float64()),
+        ("expected_matches", pa.float64()),
+        ("n_unvalued", pa.float64()),
+        ("n_events", pa.int64()),
+    ]
+)
 
 
 class Cut(NamedTuple):
@@ -65,17 +79,24 @@ class OverloadControl:
     been trained, events instead.
 
     `clock`: monotonic, seconds. `most_events`: of one step. Where events wait, a step is an eighth of the shortest
-    window at most, but not less than `least_events`: runs that are dropped before it would have been replaced by others
-    before its end.
+    window at most: runs that are dropped before it would have been replaced by others before its end. No step is cut
+    to less than `least_events`, and of shorter ones little is learned: a step costs something by itself.
     """
 
     detector: OverloadDetector
     shedder: RunShedder
     clock: Callable[[], float]
     events: EventShedder | None = None
+    released_at: Callable[[Int64Array], Sequence[float]] | None = None
+    """When events with these t_lo_ms, ascending, were released, by `clock`; asked where `Engine.process` is not told.
+    None: when it was called."""
+    is_on: bool = True
+    """False: nothing is cut, dropped or measured; for events that were evaluated before."""
     most_events: int = 1 << 20
     least_events: int = 64
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
+    missing_until_ms: dict[str, int] = field(default_factory=dict)
+    """By query: rows of the last `Engine.process` whose match began until then may lack matches beside them."""
     _arrived: deque[tuple[float, int]] = field(default_factory=deque)
     """When the first event of the last steps was released, and how many came with it."""
     _newest_s: float = 0.0
@@ -103,7 +124,11 @@ class OverloadControl:
         all. `runtimes`: those of the engine by query, as they are then. The caller evaluates each step before it asks
         for the next.
         """
+        self.missing_until_ms = {}
         t_ms, start = released.t_lo_ms, 0
+        if not self.is_on:
+            yield Cut(released, watermark_ms)
+            return
         while True:
             self.shedder.attach(runtimes())
             first_s = _at(released_s, start, self.clock)
@@ -113,7 +138,7 @@ class OverloadControl:
             if self.events is None:
                 n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
             else:
-                n_runs = self.shedder.n_runs
+                n_runs = self.shedder.load
                 cut = self._without_dropped(self.events, cut, first_s, step_ms)
             began_s = self.clock()
             yield Cut(cut, step_ms)
@@ -125,7 +150,8 @@ class OverloadControl:
     def _end(self, t_ms: Int64Array, start: int, waited_s: float) -> int:
         """The row at which the step that begins at `start` ends. Events of one time are of one step."""
         n = len(t_ms)
-        end = min(start + self.detector.step_size(self.shedder.n_runs, self.most_events), n)
+        size = max(self.detector.step_size(self.shedder.load, self.most_events), self.least_events)
+        end = min(start + size, n)
         if waited_s > _WAITING * self.detector.bound.planned_s and start < n:
             within_ms = self.shedder.shortest_window_ms // _STEPS_PER_WINDOW
             end = min(end, max(int(np.searchsorted(t_ms, t_ms[start] + within_ms, "right")), start + self.least_events))
@@ -133,7 +159,7 @@ class OverloadControl:
 
     def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
         """Drop what is due; returns how many runs go on."""
-        began_s, n_runs = self.clock(), self.shedder.n_runs
+        began_s, n_runs = self.clock(), self.shedder.load
         plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
         if n_events:
             self.statistics.achievable_s = plan.achievable_s
@@ -146,7 +172,7 @@ class OverloadControl:
             self.detector.shedding_s.add(n_runs, took_s)
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
-        return self.shedder.n_runs
+        return self.shedder.load
 
     def _without_dropped(self, shedder: EventShedder, cut: EventBatch, first_s: float, step_ms: int) -> EventBatch:
         """The events of a step that go on."""
@@ -175,7 +201,8 @@ class OverloadControl:
         ended_s = self.clock()
         if n_events:
             per_event_s = (ended_s - began_s) / n_events
-            self.detector.per_event_s.add(n_runs, per_event_s)
+            if n_events >= self.least_events or self.detector.per_event_s.has_few:
+                self.detector.per_event_s.add(n_runs, per_event_s)
             share = min(1.0, (ended_s - began_s) / (_NEWEST * self.detector.bound.latency_s))
             self._newest_s += (share if self._newest_s else 1.0) * (per_event_s - self._newest_s)
             self.statistics.latency_s = ended_s - first_s
@@ -190,22 +217,34 @@ class OverloadControl:
         until_ms = lost.last_ms
         if until_ms is None:
             return rows
+        self.missing_until_ms[query.name] = max(until_ms, self.missing_until_ms.get(query.name, until_ms))
         if watermark_ms < FOREVER_MS and watermark_ms - _WINDOWS * query.reach_ms > until_ms:
             lost.last_ms = None  # all that had begun until then is decided
         if query.plan.output not in _COUNTING or not len(rows):
             return rows
         return [replace(row, count_exact=False) if row.first_lo_ms <= until_ms else row for row in rows]
 
+    def released_s(self, released: EventBatch) -> Sequence[float] | float:
+        """When these events, in stream order, were released, as far as is known."""
+        return self.clock() if self.released_at is None else self.released_at(released.t_lo_ms)
+
     def save(self) -> pa.Table:
-        """What a restart must know: until when matches may be missing, and the models."""
-        rows: list[tuple[str, int | None, str | None]] = [
-            (name, lost.last_ms, None) for name, lost in self.shedder.loss.items() if lost.last_ms is not None
+        """What a restart must know: what was dropped, until when matches may be missing, and the models."""
+        rows: list[dict[str, object]] = [
+            {
+                "query": name,
+                "last_ms": lost.last_ms,
+                "n_runs": lost.n_runs,
+                "n_partial_matches": lost.n_partial_matches,
+                "expected_matches": lost.expected_matches,
+                "n_unvalued": lost.n_unvalued,
+                "n_events": lost.n_events,
+            }
+            for name, lost in self.shedder.loss.items()
+            if lost.last_ms is not None or lost.is_any
         ]
-        rows += [(name, None, model.text()) for name, model in self.shedder.models()]
-        kinds = (pa.string(), pa.int64(), pa.string())
-        columns = [[row[k] for row in rows] for k in range(3)]
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-        return pa.table(arrays, names=["query", "last_ms", "model"])
+        rows += [{"query": name, "model": model.text()} for name, model in self.shedder.models()]
+        return pa.Table.from_pylist(rows, _SAVED)
 
     def restore(self, table: pa.Table, hashes: Mapping[str, str]) -> list[str]:
         """Take over what `save` returned, of queries that are there. hashes: of their meaning, by name. Returns why
@@ -215,9 +254,16 @@ class OverloadControl:
             name = row["query"]
             if name not in hashes:
                 continue
-            if row["last_ms"] is not None:
-                self.shedder.loss[name].last_ms = row["last_ms"]
-            if row["model"] is not None:
+            if row["model"] is None:
+                self.shedder.loss[name] = RunLoss(
+                    row.get("n_runs") or 0,  # states of before have no numbers
+                    row.get("n_partial_matches") or 0.0,
+                    row.get("expected_matches") or 0.0,
+                    row["last_ms"],
+                    row.get("n_unvalued") or 0.0,
+                    row.get("n_events") or 0,
+                )
+            else:
                 try:
                     models.append((name, RunModel.read(row["model"], hashes[name])))
                 except StateError as error:

@@ -1,4 +1,5 @@
-"""Partial matches dropped over all queries, shards and branches of an engine (pSPICE)."""
+"""Partial matches dropped over all queries, shards and branches of an engine (pSPICE), and events kept in their place
+where matches are postponed."""
 
 from __future__ import annotations
 
@@ -12,15 +13,16 @@ import numpy as np
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, Int64Array
 from engine.matching.protocol import Runtime
-from engine.matching.shedding import HasBranches, KeepsRuns, RunsAtHand, RunUtilities
+from engine.matching.shedding import DropsStored, HasBranches, KeepsRuns, RunsAtHand, RunUtilities
 from engine.parallel.divided import Divided
+from engine.plan.evaluation import Sheddable
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
+from engine.runtime.shedding.stored_events import StoredEvents
 from engine.shedding.choice import at_random, lowest
-from engine.shedding.partial_matches.saved import RunModel
+from engine.shedding.partial_matches.saved import MOST_EVENTS, RunModel
 
 _PROTECTED = 64
 """While runs are dropped, one of so many is never dropped, and these alone are observed."""
-_MOST_EVENTS = 1_000_000
 
 
 class RunStrategy(Enum):
@@ -37,17 +39,27 @@ class RunStrategy(Enum):
 @dataclass(slots=True)
 class RunLoss:
     """What was dropped of one query so far: runs, partial matches (merged runs stand for several), and how many matches
-    these were expected to become."""
+    these were expected to become. `n_unvalued`: partial matches that were dropped before there was a model, which
+    `expected_matches` says nothing of."""
 
     n_runs: int = 0
     n_partial_matches: float = 0.0
     expected_matches: float = 0.0
     last_ms: int | None = None
-    """Time of the stream when runs were dropped last."""
+    """Time of the stream when runs of it, or of a query whose matches it uses, were dropped last."""
+    n_unvalued: float = 0.0
+    n_events: int = 0
+    """Kept events dropped where matches are postponed; nothing is estimated of them."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything was dropped."""
+        return self.n_runs > 0 or self.n_events > 0
 
 
 class RunShedder:
-    """Observes and drops the runs of an engine's queries. Queries without a runtime that keeps runs are exempt."""
+    """Observes and drops the runs of an engine's queries, and events that are kept in their place where matches are
+    postponed: of both the same share. Of queries that are exempt (`QueryEvaluation.is_exempt`) nothing is dropped."""
 
     def __init__(
         self,
@@ -61,12 +73,22 @@ class RunShedder:
         self.strategy = strategy
         self.loss = {name: RunLoss() for name in queries}
         self._queries = queries
+        self._sheddable = {name: query.evaluation.sheddable for name, query in queries.items()}
+        self.exempt = frozenset(name for name, query in queries.items() if query.evaluation.is_exempt)
+        """Queries that keep something of which nothing can be dropped: a fixed cost."""
+        self._consumers = {
+            name: [other for other, query in queries.items() if name in {used.name for used in query.chain}]
+            for name in queries
+        }
+        """Of each query itself, and those that use its matches."""
         self._sampling = sampling or Sampling()
         self._clock = clock
         self._random = np.random.default_rng(seed)
         self._watches: dict[tuple[str, int], RunWatch] = {}
         self._attached: WeakSet[object] = WeakSet()
         self._parts: list[tuple[tuple[str, int], KeepsRuns]] = []
+        self._stored = StoredEvents()
+        self._postponing: set[str] = set()
         self._dropped_ms: int | None = None
         self._saved: dict[tuple[str, int], RunModel] = {}
         self._longest_window_ms = max((query.plan.within_ms for query in queries.values()), default=0)
@@ -74,9 +96,16 @@ class RunShedder:
     def attach(self, runtimes: Mapping[str, Runtime]) -> None:
         """Observe these from now on, where they are new. To be called before each step: runtimes are replaced."""
         self._parts = []
+        stored: list[tuple[str, float, DropsStored]] = []
+        self._postponing = set()
         for name, runtime in runtimes.items():
             for branch, part in _parts_of(runtime):
                 key = name, branch
+                if isinstance(part, DropsStored):
+                    if self._sheddable[name][branch] is Sheddable.STORED_EVENTS:
+                        stored.append((name, self._queries[name].resolved.weight, part))
+                        self._postponing.add(name)
+                    continue
                 if key not in self._watches:
                     weight = self._queries[name].resolved.weight
                     self._watches[key] = RunWatch(part.n_run_states, weight, self._sampling, self._clock)
@@ -87,6 +116,12 @@ class RunShedder:
                     part.count_arrivals()
                     self._attached.add(part)
                 self._parts.append((key, part))
+        self._stored.attach(stored)
+
+    @property
+    def load(self) -> int:
+        """What processing time grows with, and can be dropped: runs, and kept events of matches that are postponed."""
+        return self.n_runs + self._stored.n_events
 
     @property
     def n_runs(self) -> int:
@@ -96,12 +131,8 @@ class RunShedder:
     @property
     def shortest_window_ms(self) -> int:
         """Of the queries of which runs can be dropped; FOREVER_MS without one."""
-        return min((self._queries[name].plan.within_ms for (name, _), _ in self._parts), default=FOREVER_MS)
-
-    @property
-    def exempt(self) -> frozenset[str]:
-        """Queries of which nothing can be dropped here."""
-        return frozenset(self._queries) - {name for (name, _), _ in self._parts}
+        names = {name for (name, _), _ in self._parts} | self._postponing
+        return min((self._queries[name].plan.within_ms for name in names), default=FOREVER_MS)
 
     @property
     def trends(self) -> list[str]:
@@ -122,7 +153,7 @@ class RunShedder:
         for key, watch in self._watches.items():
             rates = [part.events_per_window() for other, part in self._parts if other == key]
             if rates:
-                most = int(min(max(2.0 * max(rates), 16.0), _MOST_EVENTS))
+                most = int(min(max(2.0 * max(rates), 16.0), MOST_EVENTS))
                 watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE)
 
     def models(self) -> list[tuple[str, RunModel]]:
@@ -136,7 +167,8 @@ class RunShedder:
         self._saved = {(name, model.branch): model for name, model in models}
 
     def drop(self, n: int, now_ms: int) -> int:
-        """Drop the n runs with the lowest utilities at a time of the stream; returns how many were dropped.
+        """Drop n of what is kept at a time of the stream, of runs and of kept events the same share, of each the least
+        useful; returns how many runs were dropped.
 
         As long as a query that has runs is not trained, any runs are dropped: utilities of some queries alone would
         say that the others' runs are worth nothing, or everything.
@@ -144,6 +176,26 @@ class RunShedder:
         if n <= 0:
             return 0
         self._dropped_ms = now_ms
+        n_runs = self.n_runs
+        n_kept = n_runs + self._stored.n_events
+        n_of_runs = min(n_runs, round(n * n_runs / n_kept)) if n_kept else 0
+        self._drop_stored(n - n_of_runs, now_ms)
+        return self._drop_runs(n_of_runs, now_ms) if n_of_runs else 0
+
+    def _drop_stored(self, n: int, now_ms: int) -> None:
+        by_chance = self.strategy is RunStrategy.RANDOM
+        instead = (lambda worth: at_random(worth, self._random)) if by_chance else None
+        for name, n_dropped in self._stored.drop(n, now_ms, instead).items():
+            if n_dropped:
+                self.loss[name].n_events += n_dropped
+                self._may_miss(name, now_ms)
+
+    def _may_miss(self, name: str, now_ms: int) -> None:
+        """Matches of a query that began until now may be missing, and those of queries that use them."""
+        for consumer in self._consumers[name]:
+            self.loss[consumer].last_ms = now_ms
+
+    def _drop_runs(self, n: int, now_ms: int) -> int:
         for watch in self._watches.values():
             watch.protected = _PROTECTED  # what is dropped may not be what is learned from
         informed = self.strategy is not RunStrategy.RANDOM and self.is_trained
@@ -179,15 +231,17 @@ class RunShedder:
         loss = self.loss[key[0]]
         loss.n_runs += len(places)
         loss.n_partial_matches += float(found.n_partial_matches[places].sum())
-        loss.last_ms = now_ms
+        self._may_miss(key[0], now_ms)
         outlook = self._watches[key].outlook
-        if outlook is not None:
+        if outlook is None:
+            loss.n_unvalued += float(found.n_partial_matches[places].sum())
+        else:
             expected = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
             loss.expected_matches += float(expected.utility[places][np.isfinite(expected.utility[places])].sum())
 
 
-def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns]]:
-    """The runtimes that keep runs within one, each with the number of its branch in a union."""
+def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns | DropsStored]]:
+    """The runtimes that keep runs, or events in their place, within one, each with the number of its branch."""
     if isinstance(runtime, Divided):
         for part in runtime.runtimes:
             yield from _parts_of(part)
@@ -195,7 +249,7 @@ def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns]]:
         for branch, part in enumerate(runtime.branch_runtimes):
             for _, found in _parts_of(part):
                 yield branch, found
-    elif isinstance(runtime, KeepsRuns):
+    elif isinstance(runtime, KeepsRuns | DropsStored):
         yield 0, runtime
 
 

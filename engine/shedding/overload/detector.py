@@ -18,6 +18,11 @@ _LEAST_SAMPLES = 8
 _FIT_EVERY = 64
 """Samples after which a function is fitted anew."""
 _MOST_SAMPLES = 1024
+_FUTILE = 0.1
+"""Share of the processing time that dropping everything has to save, where the bound cannot be met."""
+_ORDINARY = 20.0
+"""Times of so many medians and more at no more than the median load are no matter of load: such as that of the first
+call of a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,15 @@ class Measured:
         self._times.append(seconds)
         self._n_until_fit -= 1
         if self._n_until_fit <= 0:
-            self.function = fit(np.array(self._loads), np.array(self._times))
+            loads, times = np.array(self._loads), np.array(self._times)
+            ordinary = (times <= _ORDINARY * np.median(times)) | (loads > np.median(loads))
+            self.function = fit(loads[ordinary], times[ordinary])
             self._n_until_fit = _FIT_EVERY if len(self._loads) >= _FIT_EVERY else _LEAST_SAMPLES
+
+    @property
+    def has_few(self) -> bool:
+        """Whether there are not enough samples for a function."""
+        return len(self._times) < _LEAST_SAMPLES
 
     def at(self, load: float) -> float:
         """Expected seconds; the mean of the last samples while there is no function, 0.0 without any."""
@@ -105,17 +117,21 @@ class OverloadDetector:
     per_event_s: Measured = field(default_factory=Measured)
     shedding_s: Measured = field(default_factory=Measured)
 
+    def affordable(self, seconds: float, n_partial_matches: int, most: int) -> int:
+        """So many events are evaluated within a time, at least one."""
+        per_event_s = self.per_event_s.at(n_partial_matches)
+        return max(1, min(most, int(seconds / per_event_s) if per_event_s > 0 else most))
+
     def step_size(self, n_partial_matches: int, most: int) -> int:
         """So many events are taken next."""
-        per_event_s = self.per_event_s.at(n_partial_matches)
-        step_s = self.bound.step_share * self.bound.latency_s
-        return max(1, min(most, int(step_s / per_event_s) if per_event_s > 0 else most))
+        return self.affordable(self.bound.step_share * self.bound.latency_s, n_partial_matches, most)
 
     def drop_runs(self, queueing_s: float, n_partial_matches: int, n_events: int) -> Plan:
         """Before a step of `n_events`, of which the first has waited `queueing_s`: partial matches to drop.
 
         When queueing + processing + shedding exceed what is planned, so many go on as the inverse of the processing
-        time allows.
+        time allows. Nothing is dropped where that would not meet the bound and save next to nothing: what takes the
+        time is something else.
         """
         per_event = self.per_event_s
         if per_event.function is None or n_events < 1:
@@ -127,7 +143,11 @@ class OverloadDetector:
         kept = inverse(per_event.function, max(0.0, left_s - shedding_s) / n_events)
         n_drop = max(0, n_partial_matches - int(min(kept, n_partial_matches)))
         least_s = queueing_s + n_events * per_event.at(0) + shedding_s
-        return Plan(n_drop, achievable_s=least_s if least_s > self.bound.latency_s else None)
+        saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
+        achievable_s = least_s if least_s > self.bound.latency_s else None
+        if least_s > self.bound.planned_s and saved < _FUTILE:
+            return Plan(achievable_s=achievable_s)
+        return Plan(n_drop, achievable_s=achievable_s)
 
     def drop_events(
         self, queueing_s: float, arrivals_per_s: float, per_event_s: float, dropping_s: float, interval_s: float

@@ -16,6 +16,8 @@ from engine.shedding.partial_matches.transitions import RunObservations
 
 _FORMAT = "clustercep run model"
 VERSION = 1
+MOST_EVENTS = 1_000_000
+"""That reach the runs of a partition within a window, as far as utilities are made for them."""
 _REMEDY = "leave it out: a model is learned again from the stream"
 
 
@@ -59,22 +61,28 @@ class RunModel:
             raise StateError(f"a saved run model has version {found.get('version')}, expected {VERSION}; {_REMEDY}")
         if _digest({name: value for name, value in found.items() if name != "digest"}) != found.get("digest"):
             raise StateError(f"a saved run model does not have the digest that it names: it was changed; {_REMEDY}")
-        if found["query"] != query_hash:
+        if found.get("query") != query_hash:
             raise StateError(
-                f"a saved run model is of query {found['query']}, expected {query_hash}: the query has changed; "
+                f"a saved run model is of query {found.get('query')}, expected {query_hash}: the query has changed; "
                 f"{_REMEDY}"
             )
-        return cls._of(found)
+        try:
+            return cls._of(found)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise StateError(f"a saved run model lacks a part, or it is no number: {error!r}; {_REMEDY}") from error
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Self:
         observed = RunObservations(np.array(found["n_offers"], np.int64), np.array(found["n_next"], np.int64))
+        n, n_events, most_events = observed.n_offers.size, int(found["n_events"]), int(found["most_events"])
+        if n < 1 or observed.n_offers.shape != (n,) or observed.n_next.shape != (n, n + 1):
+            raise StateError(f"a saved run model has offers {observed.n_offers.shape} and next {observed.n_next.shape}")
+        if min(observed.n_offers.min(), observed.n_next.min(), n_events) < 0 or not 1 <= most_events <= MOST_EVENTS:
+            raise StateError(f"a saved run model has numbers out of range; {_REMEDY}")
         seconds = np.array(found["seconds_per_offer"], np.float64)
         if seconds.shape != observed.n_offers.shape or not (np.isfinite(seconds).all() and (seconds > 0).all()):
             raise StateError(f"a saved run model has costs {seconds.tolist()}, expected one above 0 for each state")
-        return cls(
-            found["query"], found["branch"], observed, int(found["n_events"]), seconds, int(found["most_events"])
-        )
+        return cls(str(found["query"]), int(found["branch"]), observed, n_events, seconds, most_events)
 
 
 def _digest(body: dict[str, Any]) -> str:

@@ -432,6 +432,21 @@ def test_explain(tmp_path: Path) -> None:
     assert "bad.cep:1:8" in bad.stderr
 
 
+def test_explain_tells_what_is_dropped_under_overload(tmp_path: Path) -> None:
+    (tmp_path / "q.cep").write_text(QUERY.replace("skip_till_any_match", "skip_till_next_match"))
+    (tmp_path / "events").write_text(json_lines(ROWS))
+    (tmp_path / "config.yaml").write_text("engine: {latency_bound: 500 ms}\n")
+    (tmp_path / "unbounded.yaml").write_text("engine: {threads: 1}\n")
+    files = ["explain", str(tmp_path / "q.cep"), str(tmp_path / "events")]
+    alone = run(*files).stdout.splitlines()
+    assert "overload   drops partial matches" in alone
+    assert not [line for line in alone if line.startswith("bound")]
+    bounded = run(*files, "--config", str(tmp_path / "config.yaml")).stdout.splitlines()
+    assert bounded[-2].startswith("bound      engine.latency_bound 500 ms: ")
+    unbounded = run(*files, "--config", str(tmp_path / "unbounded.yaml")).stdout.splitlines()
+    assert unbounded[-2].startswith("bound      none")
+
+
 def test_rows_of_windows_say_which(tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 10 SLIDE 5"
     rows = json_lines([{"id": "a", "type": "A", "t": 3, "k": "p"}, {"id": "b", "type": "B", "t": 7, "k": "p"}])

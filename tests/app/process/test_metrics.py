@@ -21,9 +21,10 @@ from app.clock import SetClock
 from app.errors import StoreError
 from app.live.assembly import Live
 from app.live.sources import ConfiguredSource
-from app.process.live_figures import LiveFigures, StoreReader
+from app.process.live_figures import LiveFigures, StoreReader, overload_metrics
 from app.process.metrics import Metrics
 from app.store import Store
+from app.store.status import OverloadFigures, SheddingFigures
 from collectors.base import FinishedHistory
 from tests.app.alerting_fixtures import options, receiver
 from tests.app.pipeline_fixtures import SCHEMA, Process, Script, batch, event, start
@@ -307,7 +308,46 @@ def shown_names(run: Run) -> set[str]:
     run.live.pipeline.matcher = engine.Engine([engine.compile_query(PAIRS, SCHEMA, name="slow")], SCHEMA)
     run.to(200)
     run.metrics.delivered("ops", "failed", "tls")
-    return {name for name, _ in scrape(run.metrics)} | {"clustercep_alerts_open"}
+    with_bound = {sample.name for metric in overload_metrics(BOUNDED, ["slow"]) for sample in metric.samples}
+    return {name for name, _ in scrape(run.metrics)} | {"clustercep_alerts_open"} | with_bound
+
+
+BOUNDED = OverloadFigures(
+    bound_ms=500,
+    strategy="pspice",
+    is_shedding=True,
+    latency_ms=350.0,
+    longest_ms=480.0,
+    achievable_ms=700,
+    n_steps=9,
+    n_shed_steps=3,
+    shedding_seconds=0.25,
+    exempt=["times"],
+    queries={"slow": SheddingFigures(n_partial_matches=12, expected_matches=3.5, n_unvalued=2, n_events=7)},
+)
+
+
+def test_a_bound_shows_what_holding_it_costs() -> None:
+    samples = {
+        (sample.name, sample.labels.get("query")): sample.value
+        for metric in overload_metrics(BOUNDED, ["slow", "times"])
+        for sample in metric.samples
+    }
+    assert samples == {
+        ("clustercep_latency_bound_seconds", None): 0.5,
+        ("clustercep_latency_seconds", None): 0.35,
+        ("clustercep_latency_achievable_seconds", None): 0.7,
+        ("clustercep_shedding", None): 1,
+        ("clustercep_shedding_seconds_total", None): 0.25,
+        ("clustercep_query_dropped_partial_matches_total", "slow"): 12,
+        ("clustercep_query_dropped_partial_matches_total", "times"): 0,
+        ("clustercep_query_dropped_kept_events_total", "slow"): 7,
+        ("clustercep_query_dropped_kept_events_total", "times"): 0,
+        ("clustercep_query_expected_missing_matches_total", "slow"): 3.5,
+        ("clustercep_query_expected_missing_matches_total", "times"): 0,
+        ("clustercep_query_exempt_from_shedding", "slow"): 0,
+        ("clustercep_query_exempt_from_shedding", "times"): 1,
+    }
 
 
 def test_the_documentation_names_every_metric_and_no_other(run: Run) -> None:

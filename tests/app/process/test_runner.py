@@ -10,6 +10,7 @@ import pytest
 import engine
 from app.alerting.notifier import Notifier
 from app.clock import SetClock
+from app.commands.check import check_all
 from app.config import load_settings
 from app.errors import AppError
 from app.live.assembly import checked_queries, open_configured_store
@@ -106,6 +107,37 @@ def test_queries_run_in_as_many_threads_as_are_configured(tmp_path: Path, monkey
     with open_configured_store(settings) as store:
         Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock).step()
     assert set(given) == {3}
+
+
+def test_a_latency_bound_is_held_by_the_live_engine_alone(tmp_path: Path) -> None:
+    settings, clock = write_settings(tmp_path, more="engine: {latency_bound: 500 ms}\n"), SetClock(1_000_000)
+    (tmp_path / "queries/denied.cep").write_text(
+        "PATTERN SEQ(MapStart a, !MapEnd b, JobEnd c) WHERE skip_till_any_match { [job_id] } WITHIN 1 minute\n"
+        "RETURN a.job_id ALERT info '{job_id}'\n"
+    )
+    (tmp_path / "queries/RUNBOOK.md").write_text("# pair\nLook at it.\n# denied\nLook.\n")
+    report = check_all(tmp_path / "config.yaml")
+    assert report.problems == ()
+    assert [warning for warning in report.warnings if warning.startswith("engine.latency_bound")] == [
+        "engine.latency_bound: nothing can be dropped of what these queries keep, which is a fixed cost under "
+        "overload: denied"
+    ]
+    with open_configured_store(settings) as store:
+        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+        runner.step()
+        matcher = runner.live.pipeline.matcher
+        assert isinstance(matcher, engine.Engine)
+        assert matcher.overload is not None
+        assert matcher.overload.detector.bound.latency_s == 0.5
+        row = store.process_status()
+        assert row is not None
+        assert row.value["overload"]["bound_ms"] == 500
+        assert row.value["overload"]["exempt"] == ["denied"]
+    settings = write_settings(tmp_path / "unbounded")
+    with open_configured_store(settings) as store:
+        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+        assert isinstance(runner.live.pipeline.matcher, engine.Engine)
+        assert runner.live.pipeline.matcher.overload is None
 
 
 def test_two_processes_on_one_store_are_refused(tmp_path: Path) -> None:

@@ -18,10 +18,19 @@ from app.store.models import (
     SilenceRow,
     SourceStatusRow,
 )
-from app.store.status import ProcessStatus, SourceStatus
+from app.store.status import OverloadFigures, ProcessStatus, SheddingFigures, SourceStatus
 from app.store.writing.problems import NewProblem
 from app.watching import Watch
-from dashboard.health_figures import Level, Observed, engine_frame, findings, receivers_frame, size, sources_frame
+from dashboard.health_figures import (
+    Level,
+    Observed,
+    engine_frame,
+    findings,
+    receivers_frame,
+    shedding_frame,
+    size,
+    sources_frame,
+)
 from dashboard.storage_figures import database, folder_bytes
 from engine.events import FOREVER_MS
 from tests.dashboard.conftest import T0_MS
@@ -55,6 +64,47 @@ def told(seen: Observed) -> list[tuple[Level, str]]:
 
 
 # ------------------------------------------------------------------- findings
+
+
+def overload(**changes: Any) -> OverloadFigures:
+    figures = OverloadFigures(
+        bound_ms=500,
+        strategy="pspice",
+        is_shedding=False,
+        latency_ms=90.0,
+        longest_ms=480.0,
+        n_steps=9,
+        n_shed_steps=3,
+        shedding_seconds=0.25,
+        exempt=["other"],
+        queries={
+            "few": SheddingFigures(n_partial_matches=900, expected_matches=1.0),
+            "many": SheddingFigures(n_partial_matches=10, expected_matches=30.4, n_unvalued=4, n_events=5),
+        },
+    )
+    return {**figures, **changes}  # type: ignore[typeddict-item]  # keys of it
+
+
+def test_what_holding_a_bound_costs_is_told_while_it_does() -> None:
+    assert told(observed(ProcessStatus(overload=overload()), source_row())) == []
+    [(level, text)] = told(observed(ProcessStatus(overload=overload(is_shedding=True)), source_row()))
+    assert level is Level.WARNING
+    assert "engine.latency_bound" in text
+    assert text.index("many (15 dropped, about 30 matches missing)") < text.index("few (900 dropped")
+    [(level, text)] = told(observed(ProcessStatus(overload=overload(achievable_ms=2_000)), source_row()))
+    assert level is Level.ERROR
+    assert "2 s could" in text
+    assert "other" in text
+
+
+def test_every_query_has_a_line_of_what_was_dropped() -> None:
+    frame = shedding_frame(overload(), ["few", "many", "other", HOSTILE])
+    assert frame["Query"].tolist()[:2] == ["many", "few"]
+    assert frame["Dropped"].tolist() == [15, 900, 0, 0]
+    assert frame["Without estimate"].tolist() == [9, 0, 0, 0]
+    fixed = frame.set_index("Query")["Can be dropped"]
+    assert fixed["other"] == "nothing: a fixed cost"
+    assert HOSTILE not in frame["Query"].tolist()
 
 
 def test_nothing_to_tell_when_all_is_well() -> None:

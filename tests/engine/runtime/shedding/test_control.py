@@ -125,7 +125,7 @@ def test_the_lowest_are_chosen_over_all_shards() -> None:
 
 
 def test_queries_that_keep_no_runs_are_named() -> None:
-    texts = {**SEQUENCE, "any": "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match WITHIN 5 OUTPUT COLLAPSED"}
+    texts = {**SEQUENCE, "any": "PATTERN SEQ(A a, !B b, C c) WHERE skip_till_any_match WITHIN 5"}
     engine, clock = controlled(texts, BOUND)
     drive(engine, clock, three_types(300, 1), np.arange(300) * 0.001)
     assert engine.overload is not None

@@ -1,0 +1,264 @@
+"""The latency bound of the live engine: since when events could have been evaluated, what a step may take in, and what
+was dropped, for the log, the store and the pages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import structlog
+
+import engine
+from app.store.status import OverloadFigures, SheddingFigures
+from app.store.writing.problems import NewProblem
+from engine.events import Int64Array
+
+log = structlog.get_logger(__name__)
+
+SOURCE = "engine"
+STEP_SHARE = 0.5
+"""A step of the pipeline takes in what should be evaluated within such a share of the bound: its events are looked at,
+and their alerts stored, before the next come."""
+_MOST_LEVELS = 10_000
+TOLD_EVERY_S = 60.0
+"""The log says what was dropped, or that the bound cannot be met, so often at most: overload comes and goes."""
+
+
+OverloadOf = Callable[[Mapping[str, engine.CompiledQuery]], engine.OverloadControl]
+"""Makes the overload control of an engine with these queries."""
+
+
+class ReleaseTimes:
+    """When the watermark came to which time of the stream, on a clock that nobody sets.
+
+    What waits for the watermark waits for no machine; from then on it does.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._levels_ms: deque[int] = deque(maxlen=_MOST_LEVELS)
+        self._passed_s: deque[float] = deque(maxlen=_MOST_LEVELS)
+
+    def passed(self, watermark_ms: int, at_s: float | None = None) -> None:
+        """The watermark stands there, by what came at this time (None: now); nothing new where it stood before."""
+        at_s = self.clock() if at_s is None else at_s
+        if not self._levels_ms or watermark_ms > self._levels_ms[-1]:
+            self._levels_ms.append(watermark_ms)
+            self._passed_s.append(max(at_s, self._passed_s[-1]) if self._passed_s else at_s)
+
+    def of(self, t_lo_ms: Int64Array) -> Sequence[float]:
+        """When events of these times, ascending, were released; now for those that the watermark has not passed."""
+        places = np.searchsorted(np.array(self._levels_ms, np.int64), t_lo_ms, side="right")
+        times: list[float] = np.append(np.array(self._passed_s, np.float64), self.clock())[places].tolist()
+        return times
+
+    def go_back(self) -> None:
+        """The watermark was ahead of time: what is released from now on is released anew."""
+        self._levels_ms.clear()
+        self._passed_s.clear()
+
+
+class Lost(NamedTuple):
+    """What was dropped of one query: runs, the partial matches that they stand for, the matches expected of them, and
+    of how many nothing was known that could be expected; kept events of matches that are postponed."""
+
+    n_runs: int
+    n_partial_matches: float
+    expected_matches: float
+    n_unvalued: float
+    n_events: int
+
+    @property
+    def n_dropped(self) -> int:
+        """Of either kind."""
+        return self.n_runs + self.n_events
+
+    def since(self, before: Lost) -> Lost:
+        """What came to it; all of it where it began anew."""
+        if self.n_dropped < before.n_dropped:
+            return self
+        return Lost(
+            self.n_runs - before.n_runs,
+            self.n_partial_matches - before.n_partial_matches,
+            self.expected_matches - before.expected_matches,
+            self.n_unvalued - before.n_unvalued,
+            self.n_events - before.n_events,
+        )
+
+
+NOTHING = Lost(0, 0.0, 0.0, 0.0, 0)
+
+
+@dataclass
+class LatencyBound:
+    """Holds `engine.latency_bound` over the steps of one live path."""
+
+    latency_ms: int
+    times: ReleaseTimes
+    _told: dict[str, Lost] = field(default_factory=dict)
+    """By query: what was dropped when the log was told last."""
+    _told_s: float | None = None
+    """When that was."""
+    _warned_s: float | None = None
+    """When the log was told that the bound cannot be met."""
+
+    @property
+    def control(self) -> OverloadOf:
+        """For `engine.Engine`."""
+        return engine.latency_bound(self.latency_ms / 1000, self.times.clock, self.times.of)
+
+    def most_events(self, matcher: object, most: int) -> int:
+        """That the next step takes in."""
+        control = overload_of(matcher)
+        if control is None:
+            return most
+        seconds = STEP_SHARE * self.latency_ms / 1000
+        return max(control.detector.affordable(seconds, control.shedder.load, most), control.least_events)
+
+    def begin(self, matcher: object) -> None:
+        """What this matcher has dropped before was told then."""
+        self._told = _lost_by(matcher)
+
+    def tell(self, matcher: object) -> list[NewProblem]:
+        """After a step: tell the log what was dropped, at once and then every so often. Returns the same as problems,
+        one for each query of which something was dropped."""
+        control = overload_of(matcher)
+        if control is None:
+            return []
+        now_s = self.times.clock()
+        self._tell_whether_achievable(control, now_s)
+        if self._told_s is not None and now_s - self._told_s < TOLD_EVERY_S:
+            return []
+        now = _lost_by(matcher)
+        problems = []
+        for name, lost in now.items():
+            since = lost.since(self._told.get(name, NOTHING))
+            if since.n_dropped > 0:
+                problems.append(self._tell(name, since, control.statistics.latency_s))
+        if problems:
+            self._told, self._told_s = now, now_s
+        return problems
+
+    def _tell(self, query: str, since: Lost, latency_s: float) -> NewProblem:
+        log.warning(
+            "load is shed to hold engine.latency_bound",
+            query=query,
+            dropped_partial_matches=round(since.n_partial_matches),
+            expected_matches=round(since.expected_matches, 1),
+            without_estimate=round(since.n_unvalued),
+            dropped_events=since.n_events,
+            latency_ms=round(1000 * latency_s),
+            bound_ms=self.latency_ms,
+        )
+        if since.n_events:
+            message = (
+                f"{since.n_events:,} events that further matches might have needed dropped to hold "
+                f"engine.latency_bound ({self.latency_ms} ms): matches may be missing, and their alerts; how many is "
+                "not estimated"
+            )
+            return NewProblem(SOURCE, f"query {query}", "load_shed", message)
+        message = (
+            f"{since.n_partial_matches:,.0f} partial matches dropped to hold engine.latency_bound "
+            f"({self.latency_ms} ms): about {since.expected_matches:,.1f} matches may be missing, and their alerts, "
+            "estimated from how often partial matches like them completed"
+        )
+        if since.n_unvalued:
+            message += f"; {since.n_unvalued:,.0f} were dropped before that was known, and are not in the estimate"
+        return NewProblem(SOURCE, f"query {query}", "load_shed", message)
+
+    def _tell_whether_achievable(self, control: engine.OverloadControl, now_s: float) -> None:
+        achievable_s = control.statistics.achievable_s
+        if achievable_s is not None and (self._warned_s is None or now_s - self._warned_s >= TOLD_EVERY_S):
+            log.warning(
+                "engine.latency_bound cannot be met with everything dropped that can be",
+                bound_ms=self.latency_ms,
+                achievable_ms=_whole_ms(1000 * achievable_s),
+                exempt=sorted(control.shedder.exempt),
+            )
+            self._warned_s = now_s
+
+
+def overload_of(matcher: object) -> engine.OverloadControl | None:
+    """The overload control of a matcher that has one."""
+    return matcher.overload if isinstance(matcher, engine.Engine) else None
+
+
+@contextmanager
+def unbounded(matcher: object) -> Iterator[None]:
+    """For events that were evaluated before: they have waited for nobody."""
+    control = overload_of(matcher)
+    if control is not None:
+        control.is_on = False
+    try:
+        yield
+    finally:
+        if control is not None:
+            control.is_on = True
+
+
+def missing_until_ms(matcher: object) -> Mapping[str, int]:
+    """By query: rows that the matcher has just returned and that began until then may lack matches beside them."""
+    control = overload_of(matcher)
+    return {} if control is None else control.missing_until_ms
+
+
+def overload_figures(matcher: object) -> OverloadFigures | None:
+    """How the bound is held, as the store keeps it; None without one."""
+    control = overload_of(matcher)
+    if control is None:
+        return None
+    counted = control.statistics
+    figures = OverloadFigures(
+        bound_ms=round(1000 * control.detector.bound.latency_s),
+        strategy=control.shedder.strategy.value,
+        is_shedding=counted.is_shedding,
+        latency_ms=round(1000 * counted.latency_s, 3),
+        longest_ms=round(1000 * counted.longest_s, 3),
+        n_steps=counted.n_steps,
+        n_shed_steps=counted.n_shed_steps,
+        shedding_seconds=round(counted.shedding_s, 6),
+        exempt=sorted(control.shedder.exempt),
+        queries={
+            name: SheddingFigures(
+                n_partial_matches=round(loss.n_partial_matches),
+                expected_matches=round(loss.expected_matches, 3),
+                n_unvalued=round(loss.n_unvalued),
+                n_events=loss.n_events,
+            )
+            for name, loss in sorted(control.shedder.loss.items())
+            if loss.is_any
+        },
+    )
+    if counted.achievable_s is not None:
+        figures["achievable_ms"] = _whole_ms(1000 * counted.achievable_s)
+    return figures
+
+
+def _lost_by(matcher: object) -> dict[str, Lost]:
+    control = overload_of(matcher)
+    if control is None:
+        return {}
+    return {
+        name: Lost(loss.n_runs, loss.n_partial_matches, loss.expected_matches, loss.n_unvalued, loss.n_events)
+        for name, loss in control.shedder.loss.items()
+        if loss.is_any
+    }
+
+
+def _whole_ms(milliseconds: float) -> int:
+    return int(min(np.ceil(milliseconds), 2**53))
+
+
+__all__ = [
+    "LatencyBound",
+    "OverloadOf",
+    "ReleaseTimes",
+    "missing_until_ms",
+    "overload_figures",
+    "overload_of",
+    "unbounded",
+]
