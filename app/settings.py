@@ -26,6 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.alerting.dispatch.settings import InhibitRuleSettings, RouteSettings, TimeIntervalSettings
 from app.durations import DurationMs, SignedDurationMs, SizeBytes
 from app.section import Section
+from collectors.sources import LIVE_SOURCES
 from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
@@ -40,7 +41,17 @@ MAX_OFFSET_MS = DAY_MS
 MAX_GIVE_UP_MS = 30 * DAY_MS
 """Who is told of an alert after a month is told of history."""
 
-SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
+
+def _live_source(name: str) -> str:
+    if name not in LIVE_SOURCES:
+        known = ", ".join(map(repr, LIVE_SOURCES))
+        close = difflib.get_close_matches(name, LIVE_SOURCES, n=1, cutoff=0.6)
+        nearest = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"there is no source {name!r}; expected one of {known}{nearest}")
+    return name
+
+
+SourceName = Annotated[str, AfterValidator(_live_source)]
 
 
 def _anchored(path: Path) -> Path:
@@ -139,7 +150,7 @@ class Sources(Section):
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
-    precedence: tuple[SourceName, ...] = ("job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd")
+    precedence: tuple[SourceName, ...] = LIVE_SOURCES
     hosts: dict[str, str] = Field(default_factory=dict)
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)

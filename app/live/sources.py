@@ -19,6 +19,7 @@ from collectors.logs.container_log import ContainerLogCollector, ContainerLogOpt
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.network.http import HttpOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.sources import LIVE_SOURCES
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def build_sources(settings: Settings) -> dict[str, ConfiguredSource]:
         if not section.enabled:
             continue
         try:
-            built[name] = ConfiguredSource(_BUILDERS[name](settings, rank), section.interval_ms)
+            built[name] = ConfiguredSource(BUILDERS[name](settings, rank), section.interval_ms)
         except _MissingError as missing:
             problems.append(ConfigProblem(f"sources.{name}.{missing}", "nothing", "a value, as the source is enabled"))
         except ConfigError as error:
@@ -53,7 +54,7 @@ def build_sources(settings: Settings) -> dict[str, ConfiguredSource]:
 def source_ranks(settings: Settings) -> dict[str, int]:
     """Rank of every source: the configured order, then those that it leaves out in alphabetical order."""
     named = list(settings.sources.precedence)
-    rest = sorted(set(_BUILDERS) - set(named))
+    rest = sorted(set(LIVE_SOURCES) - set(named))
     return {name: rank for rank, name in enumerate([*named, *rest])}
 
 
@@ -169,10 +170,11 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
     return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))
 
 
-_BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
+BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "job_history": _job_history,
     "container_log": _container_log,
     "daemon_log": _daemon_log,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
 }
+"""Of every live source of `collectors.sources`."""

@@ -7,24 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
-from collectors.file_kinds import HADOOP1, JHIST, RUMEN
+from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, JHIST, RRD
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.logs.container_log import ROTATED
 from collectors.logs.daemon_log import NAME_PATTERN
-
-CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
-
-SOURCES: Mapping[str, str] = {
-    JHIST: "job_history",
-    HADOOP1: "job_history",
-    RUMEN: "rumen_trace",
-    CONTAINER_LOG: "container_log",
-    DAEMON_LOG: "daemon_log",
-    RRD: "ganglia_rrd",
-}
-"""Kind -> the source whose precedence and rank its events have."""
+from collectors.sources import SOURCE_OF_KIND
 
 IN_CONTAINER = re.compile(rf"{CONTAINER.pattern}")
 CONTAINER_FILE = re.compile(rf"{CONTAINER.pattern}\.log(?:\.\d+)?")
@@ -52,7 +41,7 @@ class IngestOptions:
 
     def rank(self, kind: str) -> int:
         """Of the events of a kind of file."""
-        return self.ranks.get(SOURCES[kind], len(self.ranks))
+        return self.ranks.get(SOURCE_OF_KIND[kind], len(self.ranks))
 
 
 def plain_name(name: str) -> str:

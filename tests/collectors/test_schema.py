@@ -9,6 +9,7 @@ from collectors import schema
 from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.sources import SPECS
 from engine.events import HEADER, AttributeType, EventBatch
 from tests.collectors import histories, rest_server, rrds
 from tests.collectors.history.test_job_history import collect as collect_history
@@ -71,7 +72,7 @@ def test_table_is_well_formed() -> None:
     assert rows[0] == ["type", "attribute", "kind", "unit", "sources", "source_field", "meaning"]
     assert all(len(row) == 7 for row in rows)
     assert len({(row[0], row[1]) for row in rows}) == len(rows)
-    sources = {"job_history", "rumen_trace", "yarn_rest", "container_log", "ganglia_rrd", "daemon_log"}
+    sources = {spec.name for spec in SPECS}
     for row in schema.event_table():
         assert row.sources <= sources
         assert row.source_field
