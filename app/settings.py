@@ -134,6 +134,23 @@ class YarnRestSource(Source):
         return section
 
 
+class JmxSource(Source):
+    """Daemons of Hadoop over the `/jmx` of their web servers."""
+
+    interval_ms: DurationMs = Field(default=30_000, ge=1_000)
+    name_nodes: tuple[str, ...] = ()
+    data_nodes: tuple[str, ...] = ()
+    resource_managers: tuple[str, ...] = ()
+    node_managers: tuple[str, ...] = ()
+    history_servers: tuple[str, ...] = ()
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    daemon_timeout_ms: DurationMs = Field(default=20_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
+    n_workers: int = Field(default=8, ge=1, le=64)
+    verify_tls: bool = True
+    ca_file: AnchoredPath | None = None
+
+
 class ClockSkew(Section):
     """By how much clocks may be off: one unknown offset per clock, shared by all its events; and known offsets."""
 
@@ -158,6 +175,7 @@ class Sources(Section):
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
+    jmx: JmxSource = Field(default_factory=JmxSource)
 
     @model_validator(mode="after")
     def _check_precedence(self) -> Sources:

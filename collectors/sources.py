@@ -36,6 +36,7 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("container_log", (CONTAINER_LOG,)),
     SourceSpec("daemon_log", (DAEMON_LOG,)),
     SourceSpec("ganglia_rrd", (RRD,)),
+    SourceSpec("jmx"),
     SourceSpec("rumen_trace", (RUMEN,), is_live=False),
 )
 """In order of precedence: of copies of one event that of the first enters matching unless the settings differ."""

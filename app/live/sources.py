@@ -15,6 +15,8 @@ from collectors.base import OptionError
 from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.jmx.jmx import HTTP as JMX_HTTP
+from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.network.http import HttpOptions
@@ -170,11 +172,43 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
     return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))
 
 
+def _jmx(settings: Settings, rank: int) -> Source:
+    section = settings.sources.jmx
+    daemons = {
+        "NameNode": section.name_nodes,
+        "DataNode": section.data_nodes,
+        "ResourceManager": section.resource_managers,
+        "NodeManager": section.node_managers,
+        "JobHistoryServer": section.history_servers,
+    }
+    if not any(daemons.values()):
+        raise _MissingError("name_nodes")
+    ca_file = checked_ca_file(section.ca_file, "sources.jmx.ca_file")
+    options = JmxOptions(
+        daemons=daemons,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        daemon_timeout_ms=section.daemon_timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
+        hosts=settings.sources.hosts,
+        http=replace(
+            JMX_HTTP,
+            connect_timeout_s=min(JMX_HTTP.connect_timeout_s, section.timeout_ms / 1000),
+            read_timeout_s=section.timeout_ms / 1000,
+            total_timeout_s=2 * section.timeout_ms / 1000,
+            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
+        ),
+    )
+    return Source(JmxCollector(options), clock_skew=clock_skew_of(settings))
+
+
 BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "job_history": _job_history,
     "container_log": _container_log,
     "daemon_log": _daemon_log,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
+    "jmx": _jmx,
 }
 """Of every live source of `collectors.sources`."""

@@ -16,11 +16,15 @@ from tests.collectors.history.test_job_history import collect as collect_history
 from tests.collectors.logs.test_container_log import collect as collect_log
 from tests.collectors.reducer_logs import hadoop2_log, write_log
 
+JMX_TYPES = {
+    "DaemonSample", "DaemonUnreachable", "RpcSample", "NameNodeSample", "DataNodeSample", "ResourceManagerSample",
+    "QueueSample", "NodeManagerSample",
+}  # fmt: skip
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
-}  # fmt: skip
+} | JMX_TYPES  # fmt: skip
 
 
 def emitted(tmp_path: Path) -> list[EventBatch]:
@@ -54,7 +58,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
             seen.setdefault(row["type"], set()).update(set(row) - set(HEADER.names))
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
-    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"}
+    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"} | JMX_TYPES
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():
         lacking = set(declared[event_type]) - attributes
@@ -89,4 +93,5 @@ def test_complete_from() -> None:
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
     assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
+    assert schema.complete_from("jmx") == JMX_TYPES
     assert schema.complete_from("nobody") == frozenset()
