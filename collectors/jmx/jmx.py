@@ -82,7 +82,8 @@ class _Daemon:
     kind: DaemonKind
     url: str
     host: str
-    port: int
+    path: str
+    """Port, and what stands before `/jmx` where a gateway is asked."""
     transport: Transport
     counters: dict[str, int] = field(default_factory=dict)
     """Level of each at the last poll that told it."""
@@ -178,7 +179,8 @@ class JmxCollector:
         parts = urlsplit(url)
         name = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        return _Daemon(kind, url, self._options.hosts.get(name, name), port, transport)
+        path = f"{port}{parts.path.rstrip('/')}"
+        return _Daemon(kind, url, self._options.hosts.get(name, name), path, transport)
 
     def _ask_all(self, now_ms: int) -> list[_Told]:
         """Of every daemon, in the order of the settings; those that were not asked for longest come first."""
@@ -283,7 +285,7 @@ class JmxCollector:
         now_ms: int,
         attributes: dict[str, Any],
     ) -> None:
-        logical_source = ("jmx", daemon.kind.name, daemon.host, str(daemon.port))
+        logical_source = ("jmx", daemon.kind.name, daemon.host, daemon.path)
         event_id = record_id(logical_source, event_type, now_ms, (instance,), 0)
         rows.add(event_type, event_id, now_ms, CLOCK, f"{daemon.url}/jmx", attributes)
 
