@@ -17,6 +17,8 @@ MAX_BEANS = 2_000
 MAX_INSTANCES = 1_000
 """Events of one type that one answer may give: queues, ports."""
 MAX_TEXT_CHARS = 500
+MAX_KEPT_CHARS = 1 << 16
+"""Of a text in a bean; a longer one is none that anybody reads."""
 MAX_COUNT = 2**62
 
 Bean = Mapping[str, Any]
@@ -50,6 +52,18 @@ def parse_beans(answer: Answer) -> list[Bean]:
     if len(beans) > MAX_BEANS:
         raise BeansError("too_large", f"it holds {len(beans):,} beans, more than {MAX_BEANS:,}; it is not read")
     return [bean for bean in beans if isinstance(bean, dict) and isinstance(bean.get("name"), str)]
+
+
+def wanted_of(kind: DaemonKind, beans: Iterable[Bean]) -> list[Bean]:
+    """The beans with nothing but what readings need: an answer is let go before the next one is asked for."""
+    names = {name for sample in kind.samples for reading in sample.readings for name in reading.names}
+    names |= {"name", *(sample.instance_tag for sample in kind.samples if sample.instance_tag)}
+    slim = ({name: bean[name] for name in names & bean.keys() if _is_small(bean[name])} for bean in beans)
+    return [bean for bean in slim if "name" in bean]
+
+
+def _is_small(value: object) -> bool:
+    return isinstance(value, (int, float)) or (isinstance(value, str) and len(value) <= MAX_KEPT_CHARS)
 
 
 def of_sample(sample: Sample, kind: DaemonKind, beans: Iterable[Bean]) -> list[tuple[str | None, list[Bean]]]:

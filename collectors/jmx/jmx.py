@@ -6,6 +6,7 @@ have threads of their own, so that one that hangs holds up no other.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from collectors.base import Collected, OptionError, ProblemLog, SourceUnavailableError, next_watermark, read_position
 from collectors.identity import record_id
-from collectors.jmx.beans import Bean, BeansError, of_sample, parse_beans, raw_value, value_of
+from collectors.jmx.beans import Bean, BeansError, of_sample, parse_beans, raw_value, value_of, wanted_of
 from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Sample
 from collectors.lifecycle import EventRows
 from collectors.network.daemon_threads import in_daemon_thread
@@ -98,11 +99,12 @@ class _Told:
     """What one daemon told at a poll."""
 
     daemon: _Daemon
-    beans: list[Bean] = field(default_factory=list)
+    samples: list[tuple[Sample, str | None, list[int | float | str | None]]] = field(default_factory=list)
+    """Each with its instance and a value per reading, of counters the level."""
     answered: bool = False
     asked: bool = False
     failure: str | None = None
-    """Why it could not be asked at all."""
+    """Why it could not be reached."""
     problems: list[tuple[str, str, str]] = field(default_factory=list)
     """(place, kind, message)."""
 
@@ -123,18 +125,20 @@ class JmxCollector:
             for kind, urls in options.daemons.items()
             for url in urls
         ]
+        self._parsing = threading.Lock()
         self._problems = ProblemLog(self.name)
         self._watermark_ms: int | None = None
 
     def poll(self, now_ms: int) -> Collected:
-        """Ask every daemon once; raises SourceUnavailableError when none of them has ever answered."""
+        """Ask every daemon once; raises SourceUnavailableError while none has answered and nothing is to be told."""
         told = self._ask_all(now_ms)
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
         for one in told:
             self._tell(rows, one, now_ms)
         problems = self._problems.drain()
-        if not any(daemon.answered_ms is not None for daemon in self._daemons):
-            first = next((one.failure for one in told if one.failure), "they take too long")
+        if not len(rows) and not any(daemon.answered_ms is not None for daemon in self._daemons):
+            reasons = [reason for one in told for reason in (one.failure, *(p[2] for p in one.problems)) if reason]
+            first = reasons[0] if reasons else "they take too long"
             raise SourceUnavailableError(f"none of {len(told)} daemon(s) answers: {first}")
         self._watermark_ms = next_watermark(self._watermark_ms, now_ms - self._options.lateness_ms, now_ms)
         return Collected(rows.take_batch(), self._watermark_ms, problems)
@@ -199,7 +203,7 @@ class JmxCollector:
                     except IndexError:
                         return
                     with within(options.daemon_timeout_ms / 1000):
-                        _ask(one, now_ms)
+                        _ask(one, now_ms, self._parsing)
 
         queues = ((proven, options.n_workers), (others, max(1, options.n_workers // 2)))
         futures = [
@@ -221,18 +225,18 @@ class JmxCollector:
             self._problems.report(daemon.url, "not_asked", message)
             return
         self._problems.forget((daemon.url, "not_asked"))
-        if not told.answered:
-            self._tell_down(rows, daemon, told.failure or "no answer", now_ms)
+        if told.failure is not None:
+            self._tell_down(rows, daemon, told.failure, now_ms)
+            return
+        if not told.answered:  # it answers, but nothing that is read: its problems say what
+            daemon.n_failed, daemon.down_since_ms = 1, None
             return
         self._problems.forget((daemon.url, "unavailable"))
         period_ms = None if daemon.answered_ms is None else max(0, now_ms - daemon.answered_ms)
         daemon.answered_ms, daemon.n_failed, daemon.down_since_ms = now_ms, 0, None
-        n_events = 0
-        for sample in daemon.kind.samples:
-            for instance, beans in of_sample(sample, daemon.kind, told.beans):
-                self._tell_sample(rows, daemon, sample, (instance, beans), now_ms, period_ms)
-                n_events += 1
-        if not n_events:
+        for sample, instance, values in told.samples:
+            self._tell_sample(rows, daemon, sample, instance, values, now_ms, period_ms)
+        if not told.samples:
             message = f"it has none of the beans of a {daemon.kind.name}: is it the address of one?"
             self._problems.report(daemon.url, "no_beans", message)
 
@@ -256,22 +260,22 @@ class JmxCollector:
         rows: EventRows,
         daemon: _Daemon,
         sample: Sample,
-        found: tuple[str | None, list[Bean]],
+        instance: str | None,
+        values: list[int | float | str | None],
         now_ms: int,
         period_ms: int | None,
     ) -> None:
-        instance, beans = found
         attributes: dict[str, Any] = {"host": daemon.host, "daemon": daemon.kind.name, "period_ms": period_ms}
         if instance is not None:
             attributes[sample.instance] = instance
-        for reading in sample.readings:
+        for reading, value in zip(sample.readings, values, strict=True):
             if attributes.get(reading.attribute) is not None:
                 continue  # from a place that goes before
-            value = value_of(reading, raw_value(reading, daemon.kind, beans), now_ms)
             if reading.kind is Kind.COUNTER:
                 key = f"{sample.event_type}/{instance or ''}/{reading.attribute}"
-                value = _growth(daemon.counters, key, value)
-            attributes[reading.attribute] = value
+                attributes[reading.attribute] = _growth(daemon.counters, key, value)
+            else:
+                attributes[reading.attribute] = value
         if "ha_state" in attributes and attributes["ha_state"] is None:
             attributes["ha_state"] = UNKNOWN_STATE
         self._add(rows, sample.event_type, daemon, instance, now_ms, attributes)
@@ -290,29 +294,40 @@ class JmxCollector:
         rows.add(event_type, event_id, now_ms, CLOCK, f"{daemon.url}/jmx", attributes)
 
 
-def _ask(told: _Told, now_ms: int) -> None:
-    """All queries of one daemon; what one of them lacks costs no other one."""
+def _ask(told: _Told, now_ms: int, parsing: threading.Lock) -> None:
+    """All queries of one daemon, to the values in its answers; what one of them lacks costs no other one."""
     daemon = told.daemon
     daemon.asked_ms, told.asked = now_ms, True
+    beans = _asked_beans(told, now_ms, parsing)
+    for sample in daemon.kind.samples:
+        for instance, of_instance in of_sample(sample, daemon.kind, beans):
+            values = [value_of(r, raw_value(r, daemon.kind, of_instance), now_ms) for r in sample.readings]
+            told.samples.append((sample, instance, values))
+
+
+def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean]:
+    daemon, beans = told.daemon, list[Bean]()
     prefix = f"Hadoop:service={daemon.kind.service},"
     paths = [f"/jmx?qry={quote(prefix + query, safe=':=,*')}" for query in daemon.kind.queries]
     paths += [f"/jmx?get={quote(prefix + get, safe=':=,')}" for get in daemon.kind.gets]
     for path in paths:
         if remaining_s() <= 0:
             told.problems.append((daemon.url, "slow", "its answers take longer than a poll may; the rest is left out"))
-            return
+            break
         try:
-            told.beans += parse_beans(daemon.transport.get(daemon.url, path, now_ms))
+            answer = daemon.transport.get(daemon.url, path, now_ms)
+            with parsing:  # as objects a large answer is many times its size
+                beans += wanted_of(daemon.kind, parse_beans(answer))
         except SourceUnavailableError as error:
             if not told.answered:
                 told.failure = str(error)
-                return  # it is down: further questions would take as long
+                break  # it is down: further questions would take as long
             told.problems.append((daemon.url + path, "unavailable", str(error)))
         except BeansError as error:
             told.problems.append((daemon.url + path, error.kind, f"{daemon.url}{path}: {error}"))
-            told.failure = told.failure or str(error)
         else:
             told.answered = True
+    return beans
 
 
 def _growth(counters: dict[str, int], key: str, level: Any) -> int | None:

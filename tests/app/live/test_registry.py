@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
-from app.live.sources import BUILDERS, source_ranks
-from app.settings import Settings, Source, Sources
+from app.live.sources import BUILDERS, build_sources, source_ranks
+from app.replay.replay import settings_for
+from app.settings import JmxSource, Settings, Source, Sources
 from collectors.schema import event_table
 from collectors.sources import LIVE_SOURCES, SOURCE_OF_KIND, SPECS
 
@@ -43,3 +46,13 @@ def test_the_configuration_that_is_shipped_shows_all_of_them() -> None:
 def test_an_unknown_source_is_named() -> None:
     with pytest.raises(ValueError, match=r"there is no source 'job_histroy'; .*did you mean 'job_history'"):
         Sources(precedence=("job_histroy",))
+
+
+def test_a_replay_asks_no_source_that_was_not_recorded(tmp_path: Path) -> None:
+    """Whatever the configuration enables: it would tell of now among events of then."""
+    manifest = SimpleNamespace(poll_interval_ms=5_000, hosts=(), timezone="UTC")
+    recording: Any = SimpleNamespace(manifest=manifest)
+    jmx = JmxSource(enabled=True, name_nodes=("http://nn1:9870",))
+    configured = Settings(sources=Sources(jmx=jmx))
+    replayed = settings_for(recording, configured, tmp_path, "http://127.0.0.1:1")
+    assert set(build_sources(replayed)) == {"job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd"}

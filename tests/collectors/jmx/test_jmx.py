@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from collectors.base import Collected, OptionError, SourceUnavailableError
+from collectors.jmx.beans import wanted_of
 from collectors.jmx.jmx import MAX_DAEMONS, JmxCollector, JmxOptions
 from collectors.jmx.readings import DAEMON_KINDS
 from collectors.network.http import Answer
@@ -153,6 +154,46 @@ def test_when_no_daemon_has_ever_answered_the_source_is_unavailable() -> None:
     daemons["NameNode"].failure = "connection refused"
     with pytest.raises(SourceUnavailableError, match="none of 1 daemon"):
         collector_of(daemons).poll(T0)
+
+
+def test_a_daemon_that_is_down_from_the_start_is_told_of_too() -> None:
+    daemons = cluster("NameNode")
+    daemons["NameNode"].failure = "connection refused"
+    collector = collector_of(daemons)
+    with pytest.raises(SourceUnavailableError):
+        collector.poll(T0)
+    assert one(collector.poll(T0 + 30_000), "DaemonUnreachable")["silent_ms"] == 30_000
+
+
+def test_a_daemon_that_refuses_to_tell_is_a_problem_and_not_down() -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector_of(daemons).poll(T0)
+    daemons["NameNode"].pages = dict.fromkeys(daemons["NameNode"].asked, (401, b"who are you"))
+    collector = collector_of(daemons)
+    for number in range(4):
+        polled = collector.poll(T0 + number * 30_000)
+        assert {row["daemon"] for row in polled.events.rows()} == {"DataNode"}
+        assert kinds(polled) == ({"bad_status"} if number == 0 else set())
+
+
+def test_daemons_behind_one_gateway_have_ids_of_their_own() -> None:
+    daemon = cluster("NodeManager")["NodeManager"]
+    urls = ("http://gateway:8443/a", "http://gateway:8443/b")
+    polled = JmxCollector(JmxOptions({"NodeManager": urls}), lambda _url, _http: daemon).poll(T0)
+    ids = polled.events.strings("event_id").to_pylist()
+    assert len(ids) == 4
+    assert len(set(ids)) == 4
+
+
+def test_of_an_answer_only_what_is_read_is_kept() -> None:
+    daemons = cluster("NameNode")
+    daemons["NameNode"].bean("FSNamesystemState")["TopUserOpCounts"] = "x" * 1_000_000
+    daemons["NameNode"].bean("NameNodeInfo")["Safemode"] = "x" * 1_000_000
+    row = one(collector_of(daemons).poll(T0), "NameNodeSample")
+    assert "in_safe_mode" not in row
+    assert row["n_files"] == 129
+    kept = wanted_of(DAEMON_KINDS["NameNode"], daemons["NameNode"].beans)
+    assert sum(len(json.dumps(bean)) for bean in kept) < 8_000
 
 
 HOSTILE: tuple[tuple[int, bytes, str], ...] = (
