@@ -27,6 +27,7 @@ from app.anchored_path import AnchoredPath, anchored, base_directory
 from app.durations import DurationMs, SignedDurationMs, SizeBytes
 from app.section import Section
 from app.severity import Severity
+from collectors.sources import LIVE_SOURCES
 from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
@@ -35,7 +36,17 @@ MAX_SKEW_MS = HOUR_MS
 MAX_OFFSET_MS = DAY_MS
 """A clock that is further off is set, not bounded."""
 
-SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
+
+def _live_source(name: str) -> str:
+    if name not in LIVE_SOURCES:
+        known = ", ".join(map(repr, LIVE_SOURCES))
+        close = difflib.get_close_matches(name, LIVE_SOURCES, n=1, cutoff=0.6)
+        nearest = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"there is no source {name!r}; expected one of {known}{nearest}")
+    return name
+
+
+SourceName = Annotated[str, AfterValidator(_live_source)]
 
 
 class Source(Section):
@@ -112,6 +123,23 @@ class YarnRestSource(Source):
         return section
 
 
+class JmxSource(Source):
+    """Daemons of Hadoop over the `/jmx` of their web servers."""
+
+    interval_ms: DurationMs = Field(default=30_000, ge=1_000)
+    name_nodes: tuple[str, ...] = ()
+    data_nodes: tuple[str, ...] = ()
+    resource_managers: tuple[str, ...] = ()
+    node_managers: tuple[str, ...] = ()
+    history_servers: tuple[str, ...] = ()
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    daemon_timeout_ms: DurationMs = Field(default=20_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
+    n_workers: int = Field(default=8, ge=1, le=64)
+    verify_tls: bool = True
+    ca_file: AnchoredPath | None = None
+
+
 class ClockSkew(Section):
     """By how much clocks may be off: one unknown offset per clock, shared by all its events; and known offsets."""
 
@@ -128,7 +156,7 @@ class Sources(Section):
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
-    precedence: tuple[SourceName, ...] = ("job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd")
+    precedence: tuple[SourceName, ...] = LIVE_SOURCES
     hosts: dict[str, str] = Field(default_factory=dict)
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
@@ -136,6 +164,7 @@ class Sources(Section):
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
+    jmx: JmxSource = Field(default_factory=JmxSource)
 
     @model_validator(mode="after")
     def _check_precedence(self) -> Sources:

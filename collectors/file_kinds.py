@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
+CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
+JOB_CONF = "job configuration"
 
 HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
 RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
@@ -38,4 +40,15 @@ def kind_by_content(data: bytes) -> tuple[str | None, str]:
     return None, "no kind that is known"
 
 
-__all__ = ["CLIENT_TRACE", "HADOOP1", "JHIST", "LOG_BEGINS", "MAX_LOOKED_AT_BYTES", "RUMEN", "kind_by_content"]
+__all__ = [
+    "CLIENT_TRACE",
+    "CONTAINER_LOG",
+    "DAEMON_LOG",
+    "HADOOP1",
+    "JHIST",
+    "LOG_BEGINS",
+    "MAX_LOOKED_AT_BYTES",
+    "RRD",
+    "RUMEN",
+    "kind_by_content",
+]

@@ -18,7 +18,6 @@ from app.alerting.silencing import matchers_of_alert, read_matchers, silence_tex
 from app.alerting.text import iso, plain
 from app.clock import SystemClock
 from app.commands.alerts_options import (
-    AlertArgument,
     AlertsArgument,
     ConfigOption,
     Format,

@@ -15,10 +15,13 @@ from collectors.base import OptionError
 from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.jmx.jmx import HTTP as JMX_HTTP
+from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.network.http import HttpOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.sources import LIVE_SOURCES
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def build_sources(settings: Settings) -> dict[str, ConfiguredSource]:
         if not section.enabled:
             continue
         try:
-            built[name] = ConfiguredSource(_BUILDERS[name](settings, rank), section.interval_ms)
+            built[name] = ConfiguredSource(BUILDERS[name](settings, rank), section.interval_ms)
         except _MissingError as missing:
             problems.append(ConfigProblem(f"sources.{name}.{missing}", "nothing", "a value, as the source is enabled"))
         except ConfigError as error:
@@ -53,7 +56,7 @@ def build_sources(settings: Settings) -> dict[str, ConfiguredSource]:
 def source_ranks(settings: Settings) -> dict[str, int]:
     """Rank of every source: the configured order, then those that it leaves out in alphabetical order."""
     named = list(settings.sources.precedence)
-    rest = sorted(set(_BUILDERS) - set(named))
+    rest = sorted(set(LIVE_SOURCES) - set(named))
     return {name: rank for rank, name in enumerate([*named, *rest])}
 
 
@@ -170,10 +173,43 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
     return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))
 
 
-_BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
+def _jmx(settings: Settings, rank: int) -> Source:
+    section = settings.sources.jmx
+    daemons = {
+        "NameNode": section.name_nodes,
+        "DataNode": section.data_nodes,
+        "ResourceManager": section.resource_managers,
+        "NodeManager": section.node_managers,
+        "JobHistoryServer": section.history_servers,
+    }
+    if not any(daemons.values()):
+        raise _MissingError("name_nodes")
+    ca_file = checked_ca_file(section.ca_file, "sources.jmx.ca_file")
+    options = JmxOptions(
+        daemons=daemons,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        daemon_timeout_ms=section.daemon_timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
+        hosts=settings.sources.hosts,
+        http=replace(
+            JMX_HTTP,
+            connect_timeout_s=min(JMX_HTTP.connect_timeout_s, section.timeout_ms / 1000),
+            read_timeout_s=section.timeout_ms / 1000,
+            total_timeout_s=2 * section.timeout_ms / 1000,
+            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
+        ),
+    )
+    return Source(JmxCollector(options), clock_skew=clock_skew_of(settings))
+
+
+BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "job_history": _job_history,
     "container_log": _container_log,
     "daemon_log": _daemon_log,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
+    "jmx": _jmx,
 }
+"""Of every live source of `collectors.sources`."""

@@ -21,6 +21,7 @@ from app.replay.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
 from app.settings import Settings
 from app.store.api import Store
 from app.store.status import ReplayStatus
+from collectors.sources import LIVE_SOURCES
 
 DRAIN_TIMEOUT_S = 60.0
 
@@ -107,10 +108,13 @@ def settings_for(recording: Recording, settings: Settings, folder: Path, base_ur
     def changed(section: Any, values: Mapping[str, Any]) -> Any:
         return section.model_copy(update={**interval, **values})
 
+    # What is not in the recording must not be asked: it would tell of now.
+    others = {name: changed(getattr(sources, name), {"enabled": False}) for name in LIVE_SOURCES}
     return settings.model_copy(
         update={
             "sources": sources.model_copy(
                 update={
+                    **others,
                     "hosts": {**{host.address: host.name for host in manifest.hosts if host.address}, **sources.hosts},
                     "job_history": changed(sources.job_history, {"directories": (folder / HISTORY,)}),
                     "container_log": changed(

@@ -13,11 +13,13 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from app.live.clock_skew import ClockSkewBounds
+from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, RRD
 from collectors.ganglia.load_balance import LoadDeriver
+from collectors.sources import SOURCE_OF_KIND
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch, to_rows
 from spark_jobs.ingest.files import Listing, parts_below, shown
-from spark_jobs.ingest.kinds import CONTAINER_LOG, DAEMON_LOG, RRD, SOURCES, IngestOptions, kind_by_name
+from spark_jobs.ingest.kinds import IngestOptions, kind_by_name
 from spark_jobs.ingest.parse import ReadFile, parse_file, parse_logs
 from spark_jobs.ingest.rows import EVENT, HISTORY, PARSED, PROBLEM, whole_rows
 from spark_jobs.ingest.time_zones import zone_problems
@@ -117,11 +119,11 @@ def problems_of(parsed: DataFrame, stored_jobs: DataFrame | None = None) -> Data
 def _zone_problems(parsed: DataFrame, stored_jobs: DataFrame | None) -> DataFrame:
     """Of logs that may have been read in a wrong time zone."""
     events = parsed.where((sf.col("part") == EVENT) & sf.col("job_id").isNotNull())
-    told = events.where(sf.col("type").isin(*JOB_TYPES) & (sf.col(SOURCE) != SOURCES[CONTAINER_LOG]))
+    told = events.where(sf.col("type").isin(*JOB_TYPES) & (sf.col(SOURCE) != SOURCE_OF_KIND[CONTAINER_LOG]))
     own = told.select(*JOB_COLUMNS)
     jobs = _spans_of_jobs(own if stored_jobs is None else own.unionByName(stored_jobs.select(*JOB_COLUMNS)))
     logs = (
-        events.where(sf.col(SOURCE) == SOURCES[CONTAINER_LOG])
+        events.where(sf.col(SOURCE) == SOURCE_OF_KIND[CONTAINER_LOG])
         .groupBy("job_id", sf.regexp_replace("origin", r":\d+$", "").alias("place"))
         .agg(
             sf.count(sf.lit(1)).alias("n_events"),
@@ -231,7 +233,7 @@ def _by_clock(samples: EventBatch) -> Iterator[EventBatch]:
 
 
 def _load_rows(deriver: LoadDeriver, samples: EventBatch, watermark_ms: int) -> list[pa.RecordBatch]:
-    derived: list[pa.RecordBatch] = to_rows(deriver.derive(samples, watermark_ms), SOURCES[RRD]).to_batches()
+    derived: list[pa.RecordBatch] = to_rows(deriver.derive(samples, watermark_ms), SOURCE_OF_KIND[RRD]).to_batches()
     return derived
 
 

@@ -29,6 +29,7 @@ from collectors.logs.container_log import ContainerLogOptions
 from collectors.logs.daemon_log import NAME_PATTERN
 from collectors.logs.path_layout import PathLayout
 from collectors.logs.times import zone_named
+from collectors.sources import SOURCE_OF_KIND
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.commits import Appended
 from spark_jobs.event_store.file_system import rooted
@@ -43,7 +44,7 @@ from spark_jobs.ingest.frames import (
     parsed_files,
     problems_of,
 )
-from spark_jobs.ingest.kinds import SOURCES, IngestOptions, skipped_by_name
+from spark_jobs.ingest.kinds import IngestOptions, skipped_by_name
 from spark_jobs.ingest.on_this_machine import (
     Limits,
     counted_here,
@@ -93,7 +94,7 @@ def main(args: Sequence[str]) -> int:
     check_options(options)
     precedence = (
         *settings.sources.precedence,
-        SOURCES[RUMEN],
+        SOURCE_OF_KIND[RUMEN],
     )  # another program's reading of histories stands last
     store_url = asked.store or settings.event_store_url
     report = None

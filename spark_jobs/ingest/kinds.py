@@ -7,27 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
-from collectors.file_kinds import HADOOP1, JHIST, RUMEN
+from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, JHIST, JOB_CONF, RRD
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.history.job_conf import job_of_name
 from collectors.logs.container_log import ROTATED
 from collectors.logs.daemon_log import NAME_PATTERN
-
-CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
-JOB_CONF = "job configuration"
-
-SOURCES: Mapping[str, str] = {
-    JHIST: "job_history",
-    HADOOP1: "job_history",
-    RUMEN: "rumen_trace",
-    JOB_CONF: "job_history",
-    CONTAINER_LOG: "container_log",
-    DAEMON_LOG: "daemon_log",
-    RRD: "ganglia_rrd",
-}
-"""Kind -> the source whose precedence and rank its events have."""
+from collectors.sources import SOURCE_OF_KIND
 
 IN_CONTAINER = re.compile(rf"{CONTAINER.pattern}")
 CONTAINER_FILE = re.compile(rf"{CONTAINER.pattern}\.log(?:\.\d+)?")
@@ -55,7 +42,7 @@ class IngestOptions:
 
     def rank(self, kind: str) -> int:
         """Of the events of a kind of file."""
-        return self.ranks.get(SOURCES[kind], len(self.ranks))
+        return self.ranks.get(SOURCE_OF_KIND[kind], len(self.ranks))
 
 
 def plain_name(name: str) -> str:

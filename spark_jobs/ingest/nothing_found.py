@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from collectors.base import Problem
-from collectors.file_kinds import HADOOP1, JHIST, LOG_BEGINS, RUMEN
-from spark_jobs.ingest.kinds import CONTAINER_LOG, DAEMON_LOG, RRD
+from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, LOG_BEGINS, RRD, RUMEN
 
 _LOOKED_FOR: Mapping[str, str] = {
     JHIST: "no record of it tells when its job, a map or a reduce started or ended",

@@ -20,13 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collectors.base import Problem
+from collectors.file_kinds import CONTAINER_LOG
+from collectors.sources import SOURCE_OF_KIND
 from spark_jobs.event_store.file_system import StoreError
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import EVENTS, SOURCE, to_arrow_schema
 from spark_jobs.file_statuses import ListedFile
 from spark_jobs.ingest.files import MAX_DEPTH, Listing, parts_below, shown
 from spark_jobs.ingest.frames import JOB_COLUMNS, JOB_TYPES, LOGS, in_few_batches, load_deriver, widener
-from spark_jobs.ingest.kinds import CONTAINER_LOG, SOURCES, IngestOptions, kind_by_name
+from spark_jobs.ingest.kinds import IngestOptions, kind_by_name
 from spark_jobs.ingest.parse import ReadFile, parse_file, parse_logs
 from spark_jobs.ingest.report import MAX_FILES, MAX_PROBLEMS, MAX_ROWS, N_PLACES, Count, FileRead
 from spark_jobs.ingest.rows import EVENT, FILE, HISTORY, PROBLEM, parsed_schema
@@ -240,7 +242,7 @@ def _log_group(file: ReadFile) -> str:
 
 def _logs_and_jobs(events: pa.Table, known_jobs: pa.Table | None) -> Iterator[dict[str, Any]]:
     """Rows for `time_zones`: each log's events of a job whose history is known."""
-    is_log = pc.equal(events.column(SOURCE), SOURCES[CONTAINER_LOG])
+    is_log = pc.equal(events.column(SOURCE), SOURCE_OF_KIND[CONTAINER_LOG])
     told = events.filter(pc.and_(pc.invert(is_log), pc.is_in(events.column("type"), value_set=pa.array(JOB_TYPES))))
     tables = [told.select(JOB_COLUMNS)]
     if known_jobs is not None and set(JOB_COLUMNS) <= set(known_jobs.column_names):

@@ -17,7 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collectors.base import Collector, Problem, ProblemLog
-from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
+from collectors.file_kinds import (
+    CONTAINER_LOG,
+    DAEMON_LOG,
+    HADOOP1,
+    JHIST,
+    JOB_CONF,
+    RRD,
+    RUMEN,
+    kind_by_content,
+)
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
@@ -27,19 +36,10 @@ from collectors.lifecycle import EventRows, JobFacts
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.path_layout import PathLayout
+from collectors.sources import SOURCE_OF_KIND
 from collectors.time_units import MAX_TIME_MS
 from engine.events import EventBatch
-from spark_jobs.ingest.kinds import (
-    CONTAINER_LOG,
-    DAEMON_LOG,
-    JOB_CONF,
-    RRD,
-    SOURCES,
-    IngestOptions,
-    kind_by_name,
-    plain_name,
-    rrd_place,
-)
+from spark_jobs.ingest.kinds import IngestOptions, kind_by_name, plain_name, rrd_place
 from spark_jobs.ingest.nothing_found import why_nothing
 from spark_jobs.ingest.rows import event_rows, file_row, history_id_of, history_row, note_rows, problem_rows, renamed
 
@@ -134,7 +134,7 @@ def parse_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa
 
 def unread(file: ReadFile, kind: str | None, what: str, message: str) -> pa.Table:
     """Rows of a file of which nothing could be read."""
-    problem = Problem(SOURCES.get(kind or "", "ingest"), file.place, what, message)
+    problem = Problem(SOURCE_OF_KIND.get(kind or "", "ingest"), file.place, what, message)
     return note_rows([file_row(file.place, kind, len(file.data), skipped=what), *problem_rows([problem])])
 
 
@@ -177,7 +177,7 @@ def _guarded(files: Sequence[ReadFile], kind: str, read: Callable[[], Iterator[p
 
 
 def _jhist(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
-    problems = ProblemLog(SOURCES[JHIST])
+    problems = ProblemLog(SOURCE_OF_KIND[JHIST])
     place = file.place.removesuffix(".gz")
     parser = JhistParser(place, problems, options.rank(JHIST), keeps_counters=True)
     parser.feed(file.data)
@@ -186,7 +186,7 @@ def _jhist(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
 
 
 def _hadoop1(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
-    problems = ProblemLog(SOURCES[HADOOP1])
+    problems = ProblemLog(SOURCE_OF_KIND[HADOOP1])
     parser = Hadoop1Parser(file.place, problems, options.rank(HADOOP1), keeps_counters=True)
     parser.feed(file.data)
     parser.close()
@@ -194,27 +194,27 @@ def _hadoop1(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
 
 
 def _rumen(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
-    problems = ProblemLog(SOURCES[RUMEN])
+    problems = ProblemLog(SOURCE_OF_KIND[RUMEN])
     parser = RumenParser(file.place, problems, options.rank(RUMEN))
     parser.parse(file.data)
     yield from _histories(file, RUMEN, parser.jobs, problems)
 
 
 def _job_conf(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
-    problems, job_id = ProblemLog(SOURCES[JOB_CONF]), job_of_name(file.name)
+    problems, job_id = ProblemLog(SOURCE_OF_KIND[JOB_CONF]), job_of_name(file.name)
     settings = None if job_id is None else read_settings(file.data, file.place, problems)
     n_events = 0
     if job_id is not None and settings is not None:
         rows = settings_event(job_id, settings, options.rank(JOB_CONF), file.place)
         n_events = len(rows)
-        yield event_rows(rows.take_batch(), SOURCES[JOB_CONF])
+        yield event_rows(rows.take_batch(), SOURCE_OF_KIND[JOB_CONF])
     skipped = "unreadable" if settings is None else None
     notes = [file_row(file.place, JOB_CONF, len(file.data), n_events, skipped)]
     yield note_rows([*notes, *problem_rows(problems.drain())])
 
 
 def _histories(file: ReadFile, kind: str, told: Sequence[_History], problems: ProblemLog) -> Iterator[pa.Table]:
-    source, notes, n_all = SOURCES[kind], list[dict[str, Any]](), 0
+    source, notes, n_all = SOURCE_OF_KIND[kind], list[dict[str, Any]](), 0
     for number, history in enumerate(told):
         if history.job is None:
             continue
@@ -341,7 +341,7 @@ def _collected(collector: Collector, kind: str, written: Mapping[str, ReadFile])
     events = renamed(EventBatch.concat(polled.events for polled in polls), names)
     problems = [_at_home(problem, names) for polled in polls for problem in polled.problems]
     refused = {p.place for p in problems if p.kind in ("unreadable", "not_rrd", "corrupt")}
-    yield event_rows(events, SOURCES[kind])
+    yield event_rows(events, SOURCE_OF_KIND[kind])
     notes = []
     for file, n_events in zip(written.values(), _n_by_file(events, list(written.values())), strict=True):
         skipped = "unreadable" if file.place in refused else None

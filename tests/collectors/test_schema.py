@@ -9,18 +9,23 @@ from collectors import schema
 from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.sources import SPECS
 from engine.events import HEADER, AttributeType, EventBatch
 from tests.collectors import histories, rest_server, rrds
 from tests.collectors.history.test_job_history import collect as collect_history
 from tests.collectors.logs.test_container_log import collect as collect_log
 from tests.collectors.reducer_logs import hadoop2_log, write_log
 
+JMX_TYPES = {
+    "DaemonSample", "DaemonUnreachable", "RpcSample", "NameNodeSample", "DataNodeSample", "ResourceManagerSample",
+    "QueueSample", "NodeManagerSample",
+}  # fmt: skip
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
     "AttemptCounters", "JobCounters", "JobSettings",
-}  # fmt: skip
+} | JMX_TYPES  # fmt: skip
 
 
 def emitted(tmp_path: Path) -> list[EventBatch]:
@@ -54,7 +59,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
             seen.setdefault(row["type"], set()).update(set(row) - set(HEADER.names))
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
-    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"}
+    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"} | JMX_TYPES
     not_here |= {"AttemptCounters", "JobCounters", "JobSettings"}  # read in bulk alone
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():
@@ -73,7 +78,7 @@ def test_table_is_well_formed() -> None:
     assert rows[0] == ["type", "attribute", "kind", "unit", "sources", "source_field", "meaning"]
     assert all(len(row) == 7 for row in rows)
     assert len({(row[0], row[1]) for row in rows}) == len(rows)
-    sources = {"job_history", "rumen_trace", "yarn_rest", "container_log", "ganglia_rrd", "daemon_log"}
+    sources = {spec.name for spec in SPECS}
     for row in schema.event_table():
         assert row.sources <= sources
         assert row.source_field
@@ -90,4 +95,5 @@ def test_complete_from() -> None:
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
     assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
+    assert schema.complete_from("jmx") == JMX_TYPES
     assert schema.complete_from("nobody") == frozenset()

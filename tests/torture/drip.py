@@ -1,7 +1,8 @@
 """Servers and clients that never come to an end: every attempt keeps its limit, and nobody else waits for it.
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
-poll of it in which other masters are well, and a webhook beside a receiver that is well. Clients do so towards the
+poll of it in which other masters are well, a poll of daemons over JMX, and a webhook beside a receiver that is well.
+Clients do so towards the
 endpoints: health, metrics and reload go on being answered.
 """
 
@@ -27,6 +28,7 @@ from app.process.web import Limits
 from app.settings import Receiver
 from app.store import open_store
 from collectors.base import SourceUnavailableError
+from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.network import http_attempt
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
@@ -36,6 +38,7 @@ from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.process.test_web import Site, site
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
+from tests.collectors.jmx.daemons import T0, Daemon, recorded
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
 from tests.torture.campaign import Given, Verdict
@@ -125,6 +128,33 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
                 polls.append(yarn.poll(rest.NOW_MS + 5_000 * number))
     if told(*polls) != EVENTS:
         tally.failures.append(f"masters that {name}: the others have told {told(*polls).keys() ^ EVENTS.keys()}")
+
+
+def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of daemons over JMX, one of them such a server: what the other tells is there."""
+    well = Daemon(recorded("DataNode"))
+
+    def serve(connection: socket.socket) -> None:
+        asked = connection.recv(65_536).split(b" ")[1].decode()
+        body = well.get("", asked, 0).body
+        head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+
+    with serving(behaviour) as slow, serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1, max_redirects=0)
+        options = JmxOptions(
+            {"DataNode": (url,), "NameNode": (slow,)},
+            daemon_timeout_ms=round(1000 * MASTER_S),
+            poll_timeout_ms=round(1000 * POLL_S),
+            n_workers=1,
+            http=http,
+        )
+        jmx = JmxCollector(options)
+        for number in range(2):
+            with tally.timed("JMX poll", name, POLL_S):
+                polled = jmx.poll(T0 + 30_000 * number)
+            if "DataNodeSample" not in polled.events.strings("type").to_pylist():
+                tally.failures.append(f"a daemon that {name}: poll {number} has nothing of the other")
 
 
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
@@ -237,6 +267,7 @@ def run(given: Given) -> Verdict:
                 work.append(lambda n=name, b=behaviour, t=given_tls: document(tally, n, b, t))  # type: ignore[misc]
                 work.append(lambda n=name, b=behaviour, t=given_tls: message(tally, n, b, t))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: poll(tally, n, b))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: daemons(tally, n, b))  # type: ignore[misc]
             folder = given.folder / f"{n_rounds}-{number}"
             folder.mkdir()
             work.append(lambda n=name, b=behaviour, f=folder: receivers(tally, n, b, f))  # type: ignore[misc]

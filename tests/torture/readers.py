@@ -34,6 +34,7 @@ from tests.collectors import rest_server as rest
 from tests.collectors import rrds
 from tests.collectors.history.test_hadoop1_history import HISTORY
 from tests.collectors.history.test_rumen_trace import job, text_of
+from tests.collectors.jmx.daemons import T0, cluster, collector_of
 from tests.collectors.logs.test_daemon_log import MASTER, NODE
 from tests.collectors.positions import saved
 from tests.engine.language.test_hostile_text import QUERIES
@@ -81,6 +82,7 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             ),
             "daemon_log": Reader([_daemon_lines(MASTER), _daemon_lines(NODE)], _daemon_log),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
+            "jmx": Reader(_beans(), _jmx),
             "yarn_rest": Reader(told, _rest),
             "queries": Reader(_bytes(QUERIES), _query, most_bytes=1 << 16),
             "event files": Reader([EVENTS, b"type,t,x\nA,1,2\nB,2,\n"], _events),
@@ -184,6 +186,24 @@ def _rest(data: bytes, folder: Path) -> None:
             polled = yarn.poll(now_ms)
             polled.events.validate()
             yarn.restore(saved(yarn.checkpoint()))
+
+
+def _beans() -> list[bytes]:
+    return [json.dumps({"beans": daemon.beans}).encode() for daemon in cluster().values()]
+
+
+def _jmx(data: bytes, folder: Path) -> None:
+    daemons = cluster()
+    jmx = collector_of(daemons)
+    jmx.poll(T0)
+    for daemon in daemons.values():
+        paths = sorted(daemon.asked)
+        daemon.pages[paths[zlib.crc32(data) % len(paths)]] = 200, data
+    for now_ms in (T0 + 30_000, T0 + 60_000):
+        polled = jmx.poll(now_ms)
+        polled.events.validate()
+        assert len(polled.problems) <= 100
+        jmx.restore(saved(jmx.checkpoint()))
 
 
 def _query(data: bytes, folder: Path) -> None:

@@ -30,6 +30,12 @@ def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: 
     assert tally.failures == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
+    ends(lambda: drip.daemons(tally, name, drip.WAYS[name]))
+    assert tally.failures == []
+
+
 def test_endpoints_answer_beside_clients_that_drip(tally: drip.Tally) -> None:
     ends(lambda: drip.endpoints(tally, random.Random(1), 100))
     assert tally.failures == []

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from app.config import load_settings
 from collectors.base import Collector
+from collectors.file_kinds import RRD
 from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
@@ -28,7 +29,7 @@ from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
 from spark_jobs.ingest.files import list_files
 from spark_jobs.ingest.job import ingest, main, options_of
-from spark_jobs.ingest.kinds import RRD, IngestOptions
+from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.session import SparkJobError
 from tests.collectors import histories
 from tests.collectors.history.test_hadoop1_history import HISTORY

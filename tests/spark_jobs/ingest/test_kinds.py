@@ -13,18 +13,9 @@ import pytest
 from rich.console import Console
 
 from collectors.base import Problem
-from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
+from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN, kind_by_content
 from spark_jobs.ingest.files import parts_below, shown
-from spark_jobs.ingest.kinds import (
-    CONTAINER_LOG,
-    DAEMON_LOG,
-    JOB_CONF,
-    RRD,
-    IngestOptions,
-    kind_by_name,
-    rrd_place,
-    skipped_by_name,
-)
+from spark_jobs.ingest.kinds import IngestOptions, kind_by_name, rrd_place, skipped_by_name
 from spark_jobs.ingest.parse import ReadFile, Unreadable, decompressed, parse_file, parse_logs
 from spark_jobs.ingest.report import Count, FileRead, IngestReport, merged
 from tests.collectors import histories

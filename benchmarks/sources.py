@@ -1,0 +1,91 @@
+"""What polls of daemons over JMX cost: here per daemon and core, and on the daemons in requests and bytes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from typing import Any
+
+from benchmarks.measure import show
+from collectors.jmx.jmx import JmxCollector, JmxOptions
+from engine.events import HEADER_NAMES
+from tests.collectors.jmx.daemons import T0, URLS, Daemon, recorded
+
+INTERVAL_MS = 30_000
+N_POLLS = 5
+
+
+def main(n_daemons: int = 200) -> dict[str, Any]:
+    """Print two tables and return their figures."""
+    answered = {kind: measure(kind, n_daemons) for kind in URLS}
+    show(
+        f"JMX: {n_daemons} daemons of one kind, a poll of all; processor time of this process alone",
+        ("daemon", "transport", "events/poll", "values/poll", "CPU s", "wall s", "hosts x metrics/s and core"),
+        [[kind, *row] for kind, rows in answered.items() for row in rows["rows"]],
+    )
+    show(
+        f"What a daemon is asked for at an interval of {INTERVAL_MS // 1000} s",
+        ("daemon", "requests/min", "bytes of answers/min"),
+        [[kind, rows["requests_per_min"], rows["bytes_per_min"]] for kind, rows in answered.items()],
+    )
+    return answered
+
+
+def measure(kind: str, n_daemons: int) -> dict[str, Any]:
+    """Over memory and over loopback."""
+    rows: list[list[Any]] = []
+    daemon = Daemon(recorded(kind))
+    rows.append(["memory", *_polled(_collector(kind, [f"http://n{i}" for i in range(n_daemons)], daemon))])
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=_serve, args=(kind, there), daemon=True)
+    server.start()
+    port = here.recv()
+    urls = [f"http://127.0.0.1:{port}/n{i}" for i in range(n_daemons)]  # a connection each
+    rows.append(["loopback", *_polled(_collector(kind, urls, None))])
+    server.terminate()
+    server.join()
+    paths = list(dict.fromkeys(daemon.asked))
+    n_bytes = sum(len(daemon.get("", path, 0).body) for path in paths)
+    per_min = 60_000 / INTERVAL_MS
+    return {"rows": rows, "requests_per_min": len(paths) * per_min, "bytes_per_min": n_bytes * per_min}
+
+
+def _collector(kind: str, urls: list[str], daemon: Daemon | None) -> JmxCollector:
+    options = JmxOptions({kind: urls})
+    return JmxCollector(options) if daemon is None else JmxCollector(options, lambda _url, _http: daemon)
+
+
+def _polled(collector: JmxCollector) -> list[Any]:
+    collector.poll(T0)
+    wall_s, cpu_s, n_events, n_values = time.perf_counter(), time.process_time(), 0, 0
+    for number in range(1, N_POLLS + 1):
+        events = collector.poll(T0 + number * INTERVAL_MS).events
+        n_events = len(events)
+        attributes = [name for name in events.table.column_names if name not in HEADER_NAMES]
+        n_values = sum(n_events - events.table.column(name).null_count for name in attributes)
+    wall_s, cpu_s = (time.perf_counter() - wall_s) / N_POLLS, (time.process_time() - cpu_s) / N_POLLS
+    return [n_events, n_values, round(cpu_s, 3), round(wall_s, 3), round(n_values / cpu_s)]
+
+
+def _serve(kind: str, told: Connection) -> None:
+    daemon = Daemon(recorded(kind))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one piece
+
+        def do_GET(self) -> None:
+            body = daemon.get("", self.path, 0).body
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told.send(server.server_port)
+    server.serve_forever()

@@ -1,0 +1,1 @@
+"""Daemons of Hadoop over their `/jmx`."""

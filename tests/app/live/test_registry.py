@@ -1,0 +1,58 @@
+"""The registry of sources, settings, builders, events.csv and config.yaml say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from app.live.sources import BUILDERS, build_sources, source_ranks
+from app.replay.replay import settings_for
+from app.settings import JmxSource, Settings, Source, Sources
+from collectors.schema import event_table
+from collectors.sources import LIVE_SOURCES, SOURCE_OF_KIND, SPECS
+
+CONFIG = Path(__file__).parents[3] / "config.yaml"
+
+
+def test_names_are_registered_once() -> None:
+    names = [spec.name for spec in SPECS]
+    kinds = [kind for spec in SPECS for kind in spec.bulk_kinds]
+    assert len(set(names)) == len(names)
+    assert len(set(kinds)) == len(kinds) == len(SOURCE_OF_KIND)
+
+
+def test_every_live_source_has_settings_and_a_builder() -> None:
+    sections = {name for name, field in Sources.model_fields.items() if isinstance(field.annotation, type)
+                and issubclass(field.annotation, Source)}  # fmt: skip
+    assert set(LIVE_SOURCES) == sections == set(BUILDERS)
+    assert list(source_ranks(Settings())) == list(LIVE_SOURCES)
+
+
+def test_every_source_tells_something_and_nobody_else_does() -> None:
+    assert all(spec.event_types for spec in SPECS)
+    assert {name for row in event_table() for name in row.sources} == {spec.name for spec in SPECS}
+
+
+def test_the_configuration_that_is_shipped_shows_all_of_them() -> None:
+    shown = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["sources"]
+    assert shown["precedence"] == list(LIVE_SOURCES)
+    assert set(LIVE_SOURCES) <= set(shown)
+
+
+def test_an_unknown_source_is_named() -> None:
+    with pytest.raises(ValueError, match=r"there is no source 'job_histroy'; .*did you mean 'job_history'"):
+        Sources(precedence=("job_histroy",))
+
+
+def test_a_replay_asks_no_source_that_was_not_recorded(tmp_path: Path) -> None:
+    """Whatever the configuration enables: it would tell of now among events of then."""
+    manifest = SimpleNamespace(poll_interval_ms=5_000, hosts=(), timezone="UTC")
+    recording: Any = SimpleNamespace(manifest=manifest)
+    jmx = JmxSource(enabled=True, name_nodes=("http://nn1:9870",))
+    configured = Settings(sources=Sources(jmx=jmx))
+    replayed = settings_for(recording, configured, tmp_path, "http://127.0.0.1:1")
+    assert set(build_sources(replayed)) == {"job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd"}

@@ -1,0 +1,111 @@
+"""Signals of daemons, from recorded answers with one thing wrong to the query that says so: by it, and by it alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.commands.query_tests import engine_rows
+from collectors.schema import event_table, load_event_types
+from engine.events import EventBatch
+from tests.collectors.jmx.daemons import T0, Daemon, cluster, collector_of
+
+ROOT = Path(__file__).parents[2]
+POLL_MS = 30_000
+TYPES = {row.type for row in event_table() if row.sources == {"jmx"}}
+TEXTS = {
+    path.stem: text
+    for path in sorted((ROOT / "queries").glob("*.cep"))
+    if TYPES & set(re.findall(r"\w+", (text := path.read_text(encoding="utf-8"))))
+}
+
+Wrong = Callable[[dict[str, Daemon]], None]
+
+
+def found(wrong: Wrong | None) -> dict[str, str]:
+    """Query -> host of its alert, over six polls before the first two of which all is well."""
+    daemons = cluster()
+    collector = collector_of(daemons)
+    polled: list[EventBatch] = []
+    for number in range(6):
+        if number == 2 and wrong is not None:
+            wrong(daemons)
+        polled.append(collector.poll(T0 + number * POLL_MS).events)
+    events, evaluate = EventBatch.concat(polled).sorted(), engine_rows(load_event_types())
+    rows = {name: evaluate(name, TEXTS, {}, events) for name in TEXTS}
+    return {name: str(got[0].values["host"]) for name, got in rows.items() if got}
+
+
+def put(kind: str, bean: str, **values: object) -> Wrong:
+    """These attributes of this bean are these."""
+    return lambda daemons: daemons[kind].bean(bean).update(values)
+
+
+def down(kind: str) -> Wrong:
+    def refuse(daemons: dict[str, Daemon]) -> None:
+        daemons[kind].failure = "connection refused"
+
+    return refuse
+
+
+def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
+    assert len(TEXTS) == 14
+    assert found(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "query", "host"),
+    [
+        (put("NameNode", "FSNamesystem", MissingBlocks=1), "hdfs-missing-blocks", "nn1"),
+        (put("NameNode", "FSNamesystem", CorruptBlocks=1), "hdfs-missing-blocks", "nn1"),
+        (put("NameNode", "FSNamesystemState", NumStaleDataNodes=1), "hdfs-datanodes-dead", "nn1"),
+        (put("NameNode", "FSNamesystemState", NumDeadDataNodes=1), "hdfs-datanodes-dead", "nn1"),
+        (put("NameNode", "FSNamesystemState", CapacityRemaining=4_000_000), "hdfs-capacity", "nn1"),
+        (put("NameNode", "NameNodeInfo", Safemode="Safe mode is ON."), "hdfs-safe-mode", "nn1"),
+        (put("NameNode", "NameNodeInfo", NameDirStatuses='{"failed":{"/a":""}}'), "hdfs-name-directory-failed", "nn1"),
+        (put("NameNode", "FSNamesystem", LastCheckpointTime=T0 - 7_200_000), "hdfs-checkpoint-late", "nn1"),
+        (put("NameNode", "RpcActivityForPort18020", RpcQueueTimeAvgTime=3_000.0), "rpc-slow", "nn1"),
+        (put("NameNode", "JvmMetrics", GcNumWarnThresholdExceeded=6), "gc-pause", "nn1"),
+        (put("NameNode", "UgiMetrics", LoginFailureNumOps=1), "login-failures", "nn1"),
+        (put("DataNode", "JvmMetrics", MemHeapUsedM=118.0), "heap-high", "node1"),
+        (put("ResourceManager", "ClusterMetrics", NumLostNMs=1, NumActiveNMs=1), "nodemanagers-lost", "rm1"),
+        (put("NodeManager", "NodeManagerMetrics", BadLocalDirs=1), "nodemanager-bad-directory", "node1"),
+        (put("DataNode", "FSDatasetState", NumFailedVolumes=1), "hdfs-volume-failed", "node1"),
+        (down("DataNode"), "daemon-unreachable", "node1"),
+    ],
+)  # fmt: skip
+def test_one_thing_that_is_wrong_is_told_by_its_query_alone(wrong: Wrong, query: str, host: str) -> None:
+    assert found(wrong) == {query: host}
+
+
+def test_of_a_pair_the_active_one_tells() -> None:
+    def standby(daemons: dict[str, Daemon]) -> None:
+        put("NameNode", "FSNamesystem", MissingBlocks=1)(daemons)
+        put("NameNode", "NameNodeStatus", State="standby")(daemons)
+
+    assert found(standby) == {}
+
+
+SIGNALS = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")
+
+
+def test_the_document_of_signals_has_a_row_for_each_and_names_what_exists() -> None:
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in SIGNALS.splitlines() if line[:3] != "| -"
+    ]
+    rows = [row for row in table if row[0].isdigit()]
+    assert [int(row[0]) for row in rows] == list(range(1, 23))
+    types = {row.type for row in event_table()}
+    for number, _, _, events, queries, tests, _ in rows:
+        assert set(re.findall(r"`(\w+)`", events)) <= types, number
+        for query in re.findall(r"`([\w-]+)`", queries):
+            assert (ROOT / "queries" / f"{query}.cep").exists(), (number, query)
+        for test in re.findall(r"`([\w/.]+)`", tests):
+            assert (ROOT / "tests" / test).exists(), (number, test)
+
+
+def test_every_query_over_daemons_is_in_the_document() -> None:
+    assert all(f"`{name}`" in SIGNALS for name in TEXTS)
