@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from app.heuristics import advice
@@ -52,6 +53,8 @@ from collectors.hadoop_ids import TaskKind
 PEAK = {"MAP": "MAP_PHYSICAL_MEMORY_BYTES_MAX", "REDUCE": "REDUCE_PHYSICAL_MEMORY_BYTES_MAX"}
 AT_END = "PHYSICAL_MEMORY_BYTES"
 
+HEAP_OF_BOTH = "mapred.child.java.opts"
+"""Of tasks without options of their own (JobConf.getTaskJavaOpts)."""
 HEAP = {"MAP": "mapreduce.map.java.opts", "REDUCE": "mapreduce.reduce.java.opts"}
 HEAP_RATIO = "mapreduce.job.heap.memory-mb.ratio"
 DEFAULT_HEAP_RATIO, DEFAULT_CONTAINER_MB = 0.8, 1024
@@ -107,7 +110,7 @@ def container_bytes(job: JobFigures, kind: TaskKind) -> int | None:
         return asked_mb * MIB
     if asked_mb is None:
         return None
-    heap = _XMX.search(job.settings.get(HEAP[kind], ""))
+    heap = _XMX.search(job.settings.get(HEAP[kind]) or job.settings.get(HEAP_OF_BOTH, ""))
     if heap is None:
         return DEFAULT_CONTAINER_MB * MIB
     try:
@@ -232,11 +235,19 @@ def shuffle_sort(job: JobFigures) -> Finding:
 
 def cached_files(job: JobFigures) -> Finding | None:
     """Files and archives in the distributed cache; None for a job without any."""
-    for kind in ("files", "archives"):
-        told = [f"mapreduce.job.cache.{kind}{what}" in (job.settings or {}) for what in ("", ".filesizes")]
-        if any(told) and not all(told):
-            return not_known("distributed-cache", 0, f"of cached {kind} either names or sizes are not told")
-    finding = distributed_cache(job)
+    each = [cached for kind in ("files", "archives") if (cached := _cached_of(job, kind)) is not None]
+    unknown = [cached for cached in each if cached.severity is None]
+    critical = [cached for cached in each if cached.severity == Severity.CRITICAL]
+    return (critical or unknown)[0] if unknown else distributed_cache(job)
+
+
+def _cached_of(job: JobFigures, kind: str) -> Finding | None:
+    names = {f"mapreduce.job.cache.{kind}{what}" for what in ("", ".filesizes")}
+    told = names & set(job.settings or ())
+    if told and told != names:
+        return not_known("distributed-cache", 0, f"of cached {kind} either names or sizes are not told")
+    others = {name: text for name, text in (job.settings or {}).items() if name in names or ".cache." not in name}
+    finding = distributed_cache(job if job.settings is None else replace(job, settings=others))
     if finding is not None and finding.severity == Severity.MODERATE:
         return not_known(finding.heuristic, 0, f"{finding.note}: which is how large cannot be told")
     return finding

@@ -44,6 +44,7 @@ SPILL_FACTOR = 10_000
 """The ratio of spilled records is cut to so many parts before it is compared."""
 
 
+_LONG_DIGITS = 19
 _MAX_LONG = (1 << 63) - 1
 
 
@@ -178,6 +179,13 @@ def exception(job: JobFigures) -> Finding | None:
     return Finding("exception", Severity.MODERATE, 0, 0, advice=advice.exception(), note=told)
 
 
+def _size_of(text: str) -> int:
+    """0 of what is no number of the range of a long."""
+    digits = text.lstrip("0")
+    is_long = text.isascii() and text.isdigit() and 0 < len(digits) <= _LONG_DIGITS and int(digits) <= _MAX_LONG
+    return int(digits) if is_long else 0
+
+
 def distributed_cache(job: JobFigures) -> Finding | None:
     """Files and archives in the distributed cache; None for a job without any. The score stays 0."""
     name = "distributed-cache"
@@ -196,7 +204,7 @@ def distributed_cache(job: JobFigures) -> Finding | None:
             note = f"{len(files)} cached {kind} stand beside {len(counts)} sizes"
             return Finding(name, Severity.MODERATE, 0, 0, advice=advice.cache(), note=note)
         for file, text in zip(files, counts, strict=True):
-            size = int(text) if text.isascii() and text.isdigit() and int(text[:20]) <= _MAX_LONG else 0
+            size = _size_of(text)
             if size > CACHED_FILE_BYTES:
                 severity = Severity.CRITICAL
                 large.append(file)

@@ -232,7 +232,7 @@ def _is_of_jobs(query: engine.CompiledQuery) -> bool:
     """Whether what it says of a job rests on the job's events: a row about trends counts all that its window has, and
     that of the job alone would be another row."""
     resolved = query.resolved
-    return not resolved.is_trend or "job_id" in {*resolved.key, *resolved.query.group_by}
+    return not resolved.is_trend or "job_id" in resolved.query.group_by
 
 
 def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:

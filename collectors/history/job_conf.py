@@ -55,18 +55,30 @@ def _heap(text: str) -> str | None:
 
 
 def _file_names(text: str) -> str | None:
-    return ",".join(_file_name(part) for part in text.split(","))
+    names, is_query = [], False
+    for part in text.split(","):
+        is_query = is_query and "://" not in part and not part.strip().startswith("/")
+        names.append("" if is_query else _file_name(part))
+        is_query = is_query or "?" in part  # which may have a comma, too
+    return ",".join(names)
 
 
 def _file_name(uri: str) -> str:
-    """The last name of an address; empty where it has none behind user, password and host."""
+    """The last name of an address, as file names are; empty where it has none behind user, password and host."""
     _, at, behind = uri.strip().rpartition("@")
-    path = re.split(r"[?#]", behind, maxsplit=1)[0].rstrip("/")
+    path = re.split(r"[?#;]", behind, maxsplit=1)[0].rstrip("/")
     if at:
         _, slash, path = path.partition("/")
-        return path.rpartition("/")[2][:200] if slash else ""
-    return "" if "://" in path and path.count("/") < 3 else path.rpartition("/")[2][:200]
+        path = path if slash else ""
+    elif "://" in path and (path.count("/") < 3 or not _HOST.match(path.partition("://")[2])):
+        path = ""
+    name = path.rpartition("/")[2]
+    return name if _PLAIN_NAME.fullmatch(name) else ""
 
+
+_PLAIN_NAME = re.compile(r"[\w.+ -]{1,200}")
+_HOST = re.compile(r"[^:/]*(?::\d*)?/")
+"""What may stand before the path; after a colon else a password whose rest a comma cut off."""
 
 _NUMBERS = (
     "mapreduce.map.memory.mb", "mapreduce.reduce.memory.mb", "mapreduce.map.cpu.vcores",
@@ -95,6 +107,7 @@ SETTINGS: Mapping[str, Callable[[str], str | None]] = {
     **dict.fromkeys(_FLAGS, _whole(_FLAG)),
     **dict.fromkeys(_CLASSES, _whole(_CLASS)),
     "dfs.blocksize": _whole(_SIZE),
+    "mapred.child.java.opts": _heap,
     "mapreduce.map.java.opts": _heap,
     "mapreduce.reduce.java.opts": _heap,
     "mapreduce.job.cache.files": _file_names,

@@ -102,6 +102,15 @@ def test_the_greatest_peak_counts() -> None:
         ({"mapreduce.map.memory.mb": "-1", "mapreduce.map.java.opts": "-Xmx2g"}, 2560),
         ({"mapreduce.map.memory.mb": "-1", "mapreduce.map.java.opts": "-Xmx800m", RATIO: "0.5"}, 1600),
         ({"mapreduce.map.memory.mb": "-1"}, 1024),
+        ({"mapreduce.map.memory.mb": "-1", "mapred.child.java.opts": "-Xmx8g"}, 10240),
+        (
+            {
+                "mapreduce.map.memory.mb": "-1",
+                "mapred.child.java.opts": "-Xmx8g",
+                "mapreduce.map.java.opts": "-Xmx2g",
+            },
+            2560,
+        ),
         ({"mapreduce.map.memory.mb": "-1", "mapreduce.map.java.opts": "-Xmx1m", RATIO: "x"}, None),
         ({}, None),
         (None, None),
@@ -157,6 +166,26 @@ def test_cached_files_of_which_only_names_or_sizes_are_told() -> None:
         assert found is not None
         assert found.severity is None
         assert dr_elephant.distributed_cache(job(settings=settings)) is None
+
+
+def test_a_large_file_is_told_whatever_is_not_known_of_archives() -> None:
+    large = {"mapreduce.job.cache.files": "a", "mapreduce.job.cache.files.filesizes": str(10 << 30)}
+    for other in ({"mapreduce.job.cache.archives": "b"}, {
+        "mapreduce.job.cache.archives": "b,c", "mapreduce.job.cache.archives.filesizes": "1"
+    }):  # fmt: skip
+        found = corrected.cached_files(job(settings=large | other))
+        assert found is not None
+        assert found.severity == CRITICAL
+        assert found.tasks == ("a",) or list(found.tasks) == ["a"]
+
+
+@pytest.mark.parametrize("text", ["0" * 5_000, "0" * 20 + "9" * 400, "9" * 30, "-5", "x"])
+def test_sizes_that_are_no_numbers_of_bytes_are_0(text: str) -> None:
+    settings = {"mapreduce.job.cache.files": "a", "mapreduce.job.cache.files.filesizes": text}
+    for judge in (corrected.cached_files, dr_elephant.distributed_cache):
+        found = judge(job(settings=settings))
+        assert found is not None
+        assert found.severity == NONE
 
 
 def test_nothing_known_is_never_none() -> None:

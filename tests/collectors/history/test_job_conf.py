@@ -49,6 +49,9 @@ def test_chosen_settings_alone() -> None:
         {"mapreduce_job_cache_files": f"hdfs://nn/{SECRET}@b"},
         {"mapreduce_job_cache_files": f"s3a://AKIA:x/{SECRET}?y@bucket/a.jar"},
         {"mapreduce_job_cache_files": f"s3a://AKIA:x/{SECRET}@bucket"},
+        {"mapreduce_job_cache_files": f"s3a://AKIA:x/{SECRET},y@bucket/a.jar"},
+        {"mapreduce_job_cache_files": f"https://h/a.jar?sig=x,y/{SECRET}"},
+        {"mapreduce_job_cache_files": f"https://h/a.jar;jsessionid={SECRET}"},
         {"mapreduce_map_output_compress": SECRET},
         {"mapreduce_map_output_compress_codec": f"Codec {SECRET}"},
     ],
@@ -65,7 +68,7 @@ def test_what_is_kept_of_values() -> None:
     settings, _ = read(
         conf(
             mapreduce_map_java_opts="-Xmx1g -server -Xmx2048m", mapreduce_reduce_java_opts="-server",
-            mapreduce_job_cache_files="hdfs://nn/lib/a.jar#a,/b c.txt,relative.zip",
+            mapreduce_job_cache_files="hdfs://nn:8020/lib/a.jar#a,/b c.txt,relative.zip",
             mapreduce_job_cache_files_filesizes="1,2,3", mapreduce_reduce_memory_mb="${my.size}", my_size="4096",
             mapreduce_task_io_sort_mb="${nowhere}",
         )
