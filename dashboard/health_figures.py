@@ -20,6 +20,7 @@ from dashboard.store import (
     ProcessStatusRow,
     QueryFigures,
     ReceiverStatusRow,
+    SheddingFigures,
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
@@ -145,12 +146,10 @@ def _overload(figures: OverloadFigures | None) -> list[Finding]:
             )
         )
     if figures["is_shedding"]:
-        worst = sorted(figures["queries"].items(), key=lambda item: -item[1].get("expected_matches", 0.0))
-        names = ", ".join(
-            f"{inert(name)} ({lost.get('n_partial_matches', 0) + lost.get('n_events', 0):,} dropped, about "
-            f"{lost.get('expected_matches', 0.0):,.0f} matches missing)"
-            for name, lost in worst[:5]
+        worst = sorted(
+            figures["queries"].items(), key=lambda item: (-item[1].get("expected_matches", 0.0), -_n_dropped(item[1]))
         )
+        names = ", ".join(f"{inert(name)} ({_loss_text(lost)})" for name, lost in worst[:5])
         found.append(
             Finding(
                 Level.WARNING,
@@ -159,6 +158,21 @@ def _overload(figures: OverloadFigures | None) -> list[Finding]:
             )
         )
     return found
+
+
+def _n_dropped(lost: SheddingFigures) -> float:
+    return lost.get("n_partial_matches", 0) + lost.get("n_events", 0)
+
+
+def _loss_text(lost: SheddingFigures) -> str:
+    """What was dropped, and what that costs as far as it is known."""
+    dropped, unknown = _n_dropped(lost), lost.get("n_unvalued", 0) + lost.get("n_events", 0)
+    parts = [f"{dropped:,.0f} dropped"]
+    if unknown < dropped:
+        parts.append(f"about {lost.get('expected_matches', 0.0):,.0f} matches missing")
+    if unknown:
+        parts.append(f"{unknown:,.0f} of them without an estimate")
+    return ", ".join(parts)
 
 
 def shedding_frame(figures: OverloadFigures, queries: Sequence[str]) -> pd.DataFrame:

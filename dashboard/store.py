@@ -47,7 +47,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain
-from app.store.status import OverloadFigures, ProcessStatus, QueryFigures
+from app.store.status import OverloadFigures, ProcessStatus, QueryFigures, SheddingFigures
 from app.watching import Watch, unknown_text, watched
 
 SQLITE_FILE = "clustercep.db"
@@ -145,6 +145,7 @@ __all__ = [
     "ReportRow",
     "SentAgain",
     "Settings",
+    "SheddingFigures",
     "SilenceEdit",
     "SilenceRow",
     "SourceStatusRow",

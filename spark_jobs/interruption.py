@@ -99,6 +99,9 @@ def run_job(main: Callable[[Sequence[str]], int]) -> NoReturn:
     try:
         asked.install()
         code = main(sys.argv[1:])
+        asked.end()
+        if asked.number and code == EXIT_MISTAKE:  # what a call that was cut off looks like
+            code = _interrupted(asked.number)
     except BaseException as error:
         asked.end()
         if asked.number or isinstance(error, KeyboardInterrupt):  # whatever the cancelled call made of it
@@ -110,7 +113,6 @@ def run_job(main: Callable[[Sequence[str]], int]) -> NoReturn:
             code = _nobody_reads()
         else:
             raise
-    asked.end()
     sys.exit(code)
 
 
@@ -139,7 +141,8 @@ def end_jvm(grace_s: float) -> None:
             process.wait(grace_s)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            with suppress(subprocess.TimeoutExpired):  # without a limit a second signal would wait for the first one
+                process.wait(_PATIENCE_S)
     for pid in _starting_jvms():
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)

@@ -31,8 +31,9 @@ from app.commands.alerts_options import (
     print_json,
     time_ms,
 )
+from app.commands.friendly import EXIT_FAILED
 from app.config import load_settings
-from app.console import table_console
+from app.console import inert, table_console
 from app.durations import format_duration, parse_duration_ms
 from app.errors import AppError
 from app.store.api import Store
@@ -44,12 +45,22 @@ MAX_PREVIEWED = 50
 def acknowledge(
     alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
 ) -> None:
-    """Acknowledge alerts: somebody looks after them. An id that names none, or several, acknowledges nothing."""
+    """Acknowledge alerts: somebody looks after them. An id that names none, or several, acknowledges nothing; of one
+    that cannot be acknowledged any more it is told, and the exit code is 1."""
+    is_refused = False
     with opened(config, store) as found:
-        ids = dict.fromkeys(found.alert(alert).alert.id for alert in alerts)
-        for alert_id in ids:
-            operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
-            typer.echo(f"{alert_id} is acknowledged.")
+        for alert_id in dict.fromkeys(found.alert(alert).alert.id for alert in alerts):
+            try:
+                operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
+            except AppError as error:
+                if len(alerts) == 1:
+                    raise
+                typer.echo(f"clustercep: {inert(error)}", err=True)
+                is_refused = True
+            else:
+                typer.echo(f"{alert_id} is acknowledged.")
+    if is_refused:
+        raise typer.Exit(EXIT_FAILED)
 
 
 StartOption = Annotated[

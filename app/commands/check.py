@@ -61,7 +61,8 @@ def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
     for query in loaded.compiled:
         yield from query.resolved.warnings
     yield from _routing_doubts(settings, loaded)
-    exempt = [query.name for query in loaded.compiled if query.evaluation.is_exempt]
+    exempt = {query.name for query in loaded.compiled if query.evaluation.is_exempt}
+    exempt = exempt.union(*(query.needs_whole for query in loaded.compiled))
     if exempt and settings.engine.latency_bound_ms is not None:
         yield (
             "engine.latency_bound: nothing can be dropped of what these queries keep, which is a fixed cost under "

@@ -101,8 +101,8 @@ class LatencyBound:
     times: ReleaseTimes
     _told: dict[str, Lost] = field(default_factory=dict)
     """By query: what was dropped when the log was told last."""
-    _told_s: float | None = None
-    """When that was."""
+    _told_s: dict[str, float] = field(default_factory=dict)
+    """By query: when that was."""
     _warned_s: float | None = None
     """When the log was told that the bound cannot be met."""
 
@@ -124,23 +124,19 @@ class LatencyBound:
         self._told = _lost_by(matcher)
 
     def tell(self, matcher: object) -> list[NewProblem]:
-        """After a step: tell the log what was dropped, at once and then every so often. Returns the same as problems,
-        one for each query of which something was dropped."""
+        """After a step: tell the log what was dropped of each query, at once and then every so often. Returns the same
+        as problems, one for each query of which something was dropped."""
         control = overload_of(matcher)
         if control is None:
             return []
         now_s = self.times.clock()
         self._tell_whether_achievable(control, now_s)
-        if self._told_s is not None and now_s - self._told_s < TOLD_EVERY_S:
-            return []
-        now = _lost_by(matcher)
         problems = []
-        for name, lost in now.items():
+        for name, lost in _lost_by(matcher).items():
             since = lost.since(self._told.get(name, NOTHING))
-            if since.n_dropped > 0:
+            if since.n_dropped > 0 and now_s - self._told_s.get(name, -TOLD_EVERY_S) >= TOLD_EVERY_S:
                 problems.append(self._tell(name, since, control.statistics.latency_s))
-        if problems:
-            self._told, self._told_s = now, now_s
+                self._told[name], self._told_s[name] = lost, now_s
         return problems
 
     def _tell(self, query: str, since: Lost, latency_s: float) -> NewProblem:

@@ -31,6 +31,7 @@ PACKAGES = ("engine", "collectors", "app", "spark_jobs")
 NEEDED = (
     "numpy", "pyarrow", "numba", "lark", "pandas", "protobuf", "pydantic", "pydantic-settings", "pyyaml", "rrdtool",
     "structlog", "typer", "rich", "sqlalchemy", "alembic", "tenacity", "requests", "defusedxml", "prometheus-client",
+    "jinja2",
 )  # fmt: skip
 """What our packages import on executors, and what these depend on is added. Spark brings its own Python package."""
 

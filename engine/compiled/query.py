@@ -130,6 +130,14 @@ class CompiledQuery:
         return min(FOREVER_MS, self.within_ms + max((producer.reach_ms for producer in self.producers), default=0))
 
     @property
+    def needs_whole(self) -> frozenset[str]:
+        """Queries of whose matches it must not lack one, or it has matches that are none: those that it uses, directly
+        or not, where it negates something, selects the first match or consumes events."""
+        query = self.resolved.query
+        is_safe = not (query.select_first or query.consume or any(v.negated for v in self.resolved.variables.values()))
+        return frozenset() if is_safe else frozenset(used.name for used in self.chain[:-1])
+
+    @property
     def chain(self) -> tuple[CompiledQuery, ...]:
         """What an engine needs to run it: all queries that it uses, directly or not, before it."""
         found: dict[str, CompiledQuery] = {}

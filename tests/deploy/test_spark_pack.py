@@ -12,6 +12,10 @@ OF_SPARK = {"pyspark", "py4j"}
 """Each executor has them with Spark."""
 
 
+OPTIONAL = ("apprise",)
+"""Imported where it is installed, in a process of the machine that tells of alerts."""
+
+
 def imported() -> set[str]:
     """The first names of all modules that the packages import, wherever."""
     found: set[str] = set()
@@ -30,7 +34,7 @@ def test_every_import_is_packed() -> None:
     owners = packages_distributions()
     needed = {
         name: {owner.lower().replace("_", "-") for owner in owners.get(name, ())}
-        for name in imported() - {*PACKAGES, *OF_SPARK}
+        for name in imported() - {*PACKAGES, *OF_SPARK, *OPTIONAL}
     }
     assert needed
     assert {name for name, of in needed.items() if not of & packed.keys()} == set()

@@ -22,11 +22,13 @@ from app.alerting.episodes import digest
 from app.alerting.lifecycle import State
 from app.alerting.notices import Snapshot
 from app.alerting.payload import fingerprint, labels_of
+from app.alerting.silencing import Holding
 from app.alerting.snapshots import snapshot_of
 from app.clock import Clock
 from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import AlertGroupRow, AlertRow, NotificationRow
+from app.store.writing.groups import Member as Stored
 from app.store.writing.writer import Writer
 from collectors.time_units import DAY_MS
 
@@ -143,13 +145,28 @@ class Dispatcher:
             if taken and n_members > MOST_MEMBERS:  # a large one has a transaction of its own
                 break
             taken.append(group)
-        members = writer.groups.members([group.id for group in taken])
+        members = self._silenced_now(writer, writer.groups.members([group.id for group in taken]))
         inhibitions = self._inhibitions(writer)
         looks = [self._flush(writer, group, members[group.id], inhibitions) for group in taken]
         told = [look for look in looks if look is not None and look.found.reason is not None]
         self._tell(writer, told)
         self._keep(writer, [look for look in looks if look is not None])
         return len(told), taken[-1].id
+
+    def _silenced_now(self, writer: Writer, members: dict[str, list[Stored]]) -> dict[str, list[Stored]]:
+        """A silence that has begun since the last step hides as well: what it covers is settled by steps, and one may
+        be late, or the process has just started."""
+        now_ms = self._clock.now_ms()
+        holding = Holding(writer.silences.not_over(now_ms), now_ms)
+        if not holding:
+            return members
+        return {
+            group: [
+                replace(member, silenced=True) if not member.silenced and holding.covering(member.labels) else member
+                for member in found
+            ]
+            for group, found in members.items()
+        }
 
     @staticmethod
     def _keep(writer: Writer, looks: Sequence[_Look]) -> None:

@@ -7,6 +7,7 @@ take time linear in them, whatever the expression.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 
 MAX_MATCHERS = 100
 MAX_PATTERN_CHARS = 4_000
+MAX_COMPILE_S = 0.02
+"""Of processor time for one regular expression: linear in the value, but a short one may repeat a million states."""
 
 _CLASSIC_NAME = r"[A-Za-z_:][A-Za-z0-9_:]*"
 _QUOTED = r'"(?:[^"\\\n]|\\.)*"'
@@ -109,12 +112,27 @@ def made(name: str, operator: str, value: str) -> Matcher:
             raise ValueError(
                 f"a regular expression of more than {MAX_PATTERN_CHARS} characters; expected a shorter one"
             )
+        if r"\E" not in value.rpartition(r"\Q")[2] and r"\Q" in value:
+            value += r"\E"
+        began_s = time.thread_time()
         try:
+            pc.match_substring_regex("", value)  # by itself: brackets of its own must not close those around it
             matches_whole(value, "")
         except pa.ArrowInvalid as error:
             reason = str(error).removeprefix("Invalid regular expression: ").replace(r"\A(?:", "").replace(r")\z", "")
             raise ValueError(f"{value!r} is no regular expression of RE2: {reason}") from None
+        _fill_and_look(value)
+        if time.thread_time() - began_s > MAX_COMPILE_S:
+            raise ValueError(
+                f"{value!r} takes {time.thread_time() - began_s:.2g} s of processor time for one value, and is asked "
+                "for every alert; expected a regular expression with fewer or smaller repetitions"
+            )
     return Matcher(name, operator, value)
+
+
+def _fill_and_look(pattern: str) -> None:
+    """As for an alert's label: what is made of the pattern depends on how long it is looked at."""
+    pc.match_substring_regex("x" * 200, rf"\A(?:{pattern})\z")
 
 
 @lru_cache(maxsize=50_000)

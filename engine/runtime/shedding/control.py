@@ -163,7 +163,7 @@ class OverloadControl:
         plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
         if n_events:
             self.statistics.achievable_s = plan.achievable_s
-            self.statistics.is_shedding = plan.n_drop > 0
+        self.statistics.is_shedding = plan.n_drop > 0 and n_events > 0
         if not plan.n_drop:
             self.shedder.rest(now_ms)
         else:

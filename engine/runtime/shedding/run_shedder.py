@@ -59,7 +59,8 @@ class RunLoss:
 
 class RunShedder:
     """Observes and drops the runs of an engine's queries, and events that are kept in their place where matches are
-    postponed: of both the same share. Of queries that are exempt (`QueryEvaluation.is_exempt`) nothing is dropped."""
+    postponed: of both the same share. Of queries that are exempt (`QueryEvaluation.is_exempt`), or that
+    others need whole (`CompiledQuery.needs_whole`), nothing is dropped."""
 
     def __init__(
         self,
@@ -74,7 +75,8 @@ class RunShedder:
         self.loss = {name: RunLoss() for name in queries}
         self._queries = queries
         self._sheddable = {name: query.evaluation.sheddable for name, query in queries.items()}
-        self.exempt = frozenset(name for name, query in queries.items() if query.evaluation.is_exempt)
+        self._whole: frozenset[str] = frozenset().union(*(query.needs_whole for query in queries.values()))
+        self.exempt = self._whole | {name for name, query in queries.items() if query.evaluation.is_exempt}
         """Queries that keep something of which nothing can be dropped: a fixed cost."""
         self._consumers = {
             name: [other for other, query in queries.items() if name in {used.name for used in query.chain}]
@@ -99,7 +101,7 @@ class RunShedder:
         stored: list[tuple[str, float, DropsStored]] = []
         self._postponing = set()
         for name, runtime in runtimes.items():
-            for branch, part in _parts_of(runtime):
+            for branch, part in () if name in self._whole else _parts_of(runtime):
                 key = name, branch
                 if isinstance(part, DropsStored):
                     if self._sheddable[name][branch] is Sheddable.STORED_EVENTS:

@@ -256,6 +256,7 @@ def test_a_finished_job_is_judged_with_what_other_sources_tell_of_it(store: Stor
 
 def test_which_types_can_be_judged_once_a_job_is_over() -> None:
     life_cycle = {"JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer"}
+    life_cycle |= {"AttemptCounters", "JobCounters", "JobSettings"}
     assert judgeable_types(event_table(), ["job_history"]) == life_cycle
     with_logs = judgeable_types(event_table(), ["job_history", "container_log"])
     assert with_logs == life_cycle | {"DataPull", "DataIO", "PipelineLost", "ConnectRetry"}

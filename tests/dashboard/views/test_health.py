@@ -90,7 +90,11 @@ def test_what_holding_a_bound_costs_is_told_while_it_does() -> None:
     [(level, text)] = told(observed(ProcessStatus(overload=overload(is_shedding=True)), source_row()))
     assert level is Level.WARNING
     assert "engine.latency_bound" in text
-    assert text.index("many (15 dropped, about 30 matches missing)") < text.index("few (900 dropped")
+    many = "many (15 dropped, about 30 matches missing, 9 of them without an estimate)"
+    assert text.index(many) < text.index("few (900 dropped, about 1 matches missing)")
+    unknown = {"kept": SheddingFigures(n_events=48_211)}
+    [(_, text)] = told(observed(ProcessStatus(overload=overload(is_shedding=True, queries=unknown)), source_row()))
+    assert "kept (48,211 dropped, 48,211 of them without an estimate)" in text
     [(level, text)] = told(observed(ProcessStatus(overload=overload(achievable_ms=2_000)), source_row()))
     assert level is Level.ERROR
     assert "2 s could" in text

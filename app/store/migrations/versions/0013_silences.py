@@ -24,6 +24,10 @@ _SILENCES = sa.table(
 )
 
 
+_MAX_CHARS = 200
+"""Of a label."""
+
+
 def upgrade() -> None:
     """Apply: what was silenced by query and key is silenced by the labels that alerts have of them."""
     with op.batch_alter_table("silences") as batch:
@@ -88,11 +92,18 @@ def _matchers(query: str, key_text: str | None) -> list[list[str]]:
         key = None
     if not isinstance(key, dict):
         return [*found, ["key", "=", key_text or "unknown"]]
-    return [*found, *([str(name), "=", _plain(value)] for name, value in sorted(key.items()))]
+    named = ((_storable(str(name)), "=", _plain(value)) for name, value in sorted(key.items()))
+    return [*found, *(list(matcher) for matcher in named if matcher[0] not in ("alertname", "severity"))]
 
 
 def _plain(value: object) -> str:
-    """As labels have it."""
+    """As labels have it: one short line without control characters."""
     if value is None:
         return "unknown"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return _storable(line if len(line) <= _MAX_CHARS else line[: _MAX_CHARS - 1] + "…")
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")

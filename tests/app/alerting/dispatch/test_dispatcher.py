@@ -16,9 +16,10 @@ from app.alerting.dispatch import dispatcher
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
 from app.alerting.dispatch.routes import Routing
-from app.alerting.operations import silence
+from app.alerting.operations import silence, silence_matching
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.receivers.news import News
+from app.alerting.silencing import read_matchers, silencing
 from app.errors import StoreError
 from app.store import Store, open_store
 from app.store.writing.writer import Writer
@@ -515,3 +516,12 @@ def test_figures_of_groups_tell_since_when_the_oldest_waits(store: Store) -> Non
     assert store.group_figures() == {"ops": (2, began_ms)}
     world.wait(WAIT_MS)
     assert store.group_figures() == {"ops": (2, 0)}
+
+
+def test_a_silence_that_begins_between_steps_hides(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    now_ms = world.now_ms
+    wanted = silencing(read_matchers(['alertname=~".+"']), now_ms + 20_000, now_ms + 3_600_000, (), now_ms)
+    silence_matching(store, wanted, "mia", "maintenance", now_ms)
+    assert world.wait(30_000) == []

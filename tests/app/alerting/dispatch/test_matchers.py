@@ -125,3 +125,20 @@ VALUES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\
 def test_what_is_printed_is_read_again(parts: list[tuple[Any, ...]]) -> None:
     matchers = tuple(made(*part) for part in parts)
     assert parse_matchers(matchers_text(matchers)) == matchers
+
+
+@pytest.mark.parametrize("pattern", ["node1)|(?:[a-z0-9]+", "a)", "(a", "[a"])
+def test_an_expression_that_is_none_by_itself_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="no regular expression of RE2"):
+        made("host", "=~", pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(((.{0,9}){0,10}){0,10})", r"(?i)\pL" * 200])
+def test_an_expression_that_takes_long_however_short_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="fewer or smaller repetitions"):
+        made("host", "=~", pattern)
+
+
+def test_quoted_expressions_end_with_the_text() -> None:
+    assert made("host", "=~", r"\Qnode.1").matches({"host": "node.1"})
+    assert not made("host", "=~", r"\Qnode.1\E").matches({"host": "nodex1"})

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from engine import Engine, Limits, MatchRow, compile_query
+from engine import Engine, Limits, MatchRow, compile_queries, compile_query
 from engine.events import FOREVER_MS, Float64Array
-from engine.runtime.shedding.run_shedder import RunStrategy
+from engine.runtime.shedding.run_shedder import RunShedder, RunStrategy
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.shedding.overload.detector import Bound
 from tests.engine.runtime.shedding.simulated import SCHEMA, CostModel, controlled, drive, three_types, throughput
@@ -217,3 +217,27 @@ def test_every_so_many_events_are_looked_at_however_they_come(batches: list[int]
         looked_at += [start + place for place in watch.places(n).tolist()]
         start += n
     assert looked_at == [0, 4, 8, 12]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "is_whole"),
+    [
+        ("SEQ(A x, !made n, B z)", True),
+        ("SEQ(A x, made n, B z)", False),
+        ("SEQ(A x, made n, B z) {} SELECT FIRST", True),
+    ],
+)
+def test_nothing_is_dropped_of_what_another_query_must_have_whole(clauses: str, is_whole: bool) -> None:
+    """A match that is missing would make another one where it is negated, or was the first to be selected."""
+    pattern, _, end = clauses.partition(" {}")
+    texts = {
+        "made": "PATTERN SEQ(A a, B b) WHERE skip_till_next_match WITHIN 100 RETURN a.x",
+        "user": f"PATTERN {pattern} WHERE skip_till_next_match WITHIN 100{end}",
+    }
+    queries = {query.name: query for query in compile_queries(texts, SCHEMA)}
+    shedder = RunShedder(queries, clock=lambda: 0.0)
+    assert ("made" in shedder.exempt) is is_whole
+    engine = Engine(list(queries.values()), SCHEMA)
+    engine.process(three_types(200, 3), 10)
+    shedder.attach(engine._runtimes)
+    assert ("made" in {name for (name, _), _ in shedder._parts}) is not is_whole
