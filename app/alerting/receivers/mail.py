@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
+import re
 import smtplib
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from email.errors import MessageError
+from email.header import Header
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, EmailPolicy
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,7 +52,21 @@ MAX_ANSWER_BYTES = 1 << 16
 """Of all that the smarthost says during one message."""
 SUBMISSION, SUBMISSIONS = 587, 465
 _POLICY = SMTP.clone(cte_type="7bit")
+_READABLE = re.compile(r"[!-~]+(?: [!-~]+)*")
 _COLORS = {"critical": "#a30200", "warning": "#8a6100", "info": "#1f5f8b", "resolved": "#1a7f4b"}
+
+
+class _Subject(str):
+    """A subject that the parser of headers never sees: it decodes encoded words, and with them line ends."""
+
+    __slots__ = ()
+    name = "Subject"
+
+    def fold(self, *, policy: EmailPolicy) -> str:
+        """The header as it is sent; what could be read as an encoded word is encoded as a whole."""
+        is_readable = _READABLE.fullmatch(self) and "=?" not in self
+        header = Header(str(self), "us-ascii" if is_readable else "utf-8", header_name=self.name)
+        return f"{self.name}: {header.encode(linesep=policy.linesep)}{policy.linesep}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,9 +92,8 @@ class Email:
         given = {name: _joined(part) for name, part in own.items()} if isinstance(own, dict) else {}
         mail = EmailMessage(policy=_POLICY)
         domain = self.from_.rpartition("@")[2]
-        mail["Subject"] = cut(
-            one_line(given.get("subject") or news.headline(MAX_SUBJECT_CHARS)).strip(), MAX_SUBJECT_CHARS
-        )
+        subject = one_line(given.get("subject", "")).strip() or one_line(news.headline(MAX_SUBJECT_CHARS)).strip()
+        mail["Subject"] = _Subject(cut(subject, MAX_SUBJECT_CHARS))
         mail["From"] = self.from_
         mail["To"] = ", ".join(self.to)
         mail["Date"] = formatdate(news.now_ms / 1000)
@@ -90,7 +106,7 @@ class Email:
         if "html" in given or "text" not in given:
             markup = given.get("html") or _html(news)
             mail.add_alternative(markup, subtype="html", cte="quoted-printable")
-        return Message(mail.as_bytes())
+        return Message(_serialized(mail))
 
     def send(self, message: Message, idempotency_key: str, timeout_s: float, *, ask: bool = False) -> str:  # noqa: ARG002
         """One session with the smarthost; returns what it said to the mail."""
@@ -174,6 +190,19 @@ def _failure(error: Exception) -> DeliveryError:
 
 def _joined(part: Any) -> str:
     return "\n".join(map(str, part)) if isinstance(part, list) else str(part)
+
+
+def _serialized(mail: EmailMessage) -> bytes:
+    """A mail with the headers that were set and no others; raises ValueError where a value has begun one of its own."""
+    try:
+        body = mail.as_bytes()
+    except MessageError as error:
+        raise ValueError(f"a header cannot be written: {type(error).__name__}") from None
+    lines = re.sub(rb"\r\n(?=[ \t])", b"", body.partition(b"\r\n\r\n")[0]).split(b"\r\n")
+    names = [line.partition(b":")[0].decode("ascii", "replace") for line in lines]
+    if names != mail.keys() or any(re.search(rb"[\r\n\0]", line) for line in lines):
+        raise ValueError("a header's value has a line end or NUL; expected one line")
+    return body
 
 
 # ---------------------------------------------------------------------- what it says

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import email
+import email.header
 import email.policy
 import json
 import re
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,40 @@ class TestHostile:
             body = json.dumps(sent(kind, told))
             assert "{{ 7*7 }}" in body
             assert "49" not in [word for text in strings(json.loads(body)) for word in text.split()], kind
+
+
+WORDS = [
+    "=?utf-8?q?a=0D=0ABcc:_evil=40example.org?=",
+    "=?utf-8?q?a=0ABcc:_evil=40example.org?=",
+    "=?us-ascii?q?a=0D=0A=0D=0A<h1>body</h1>?= x",
+    "x =?utf-8?b?DQpCY2M6IGV2aWxAZXhhbXBsZS5vcmcNCg==?= y",
+    "=?unicode_escape?q?=5Cu000d=5Cu000aBcc:_e?=",
+    "=?raw_unicode_escape?q?=5Cud800?=",
+    "=?utf-7?q?+2AA-?=",
+    "=?utf-8?q?=00?=",
+    "é" * 150 + " =?utf-8?q?=0D=0ABcc:_e?=",
+    "a  " * 60,
+]
+
+
+@pytest.mark.parametrize("text", WORDS)
+@pytest.mark.parametrize("own", [False, True])
+def test_encoded_words_of_alerts_are_never_decoded_in_headers(text: str, own: bool) -> None:
+    told = news(alert(summary=text))
+    message = service("email").message(told, {"subject": f"X: {text}"} if own else None)
+    head = message.body.partition(b"\r\n\r\n")[0]
+    assert not re.search(rb"(?m)^Bcc|\0|\n[ \t]*\r|(?<!\r)\n|\r(?!\n)", head)
+    assert head.count(b"Content-Type: multipart/alternative") == 1
+    encoded = email.message_from_bytes(message.body, policy=email.policy.compat32)["Subject"]
+    (word, *more) = email.header.decode_header(encoded)
+    assert not more
+    subject = word[0].decode("utf-8") if isinstance(word[0], bytes) else word[0]
+    assert subject == f"{'X' if own else 'warning'}: {text}".strip()
+
+
+def test_a_header_that_is_several_is_refused() -> None:
+    with pytest.raises(ValueError, match="header"):
+        service("email").message(replace(TOLD["firing"], idempotency_key="=?utf-8?q?a=0D=0ABcc:_x?="), None)
 
 
 def test_an_id_of_another_form_leads_nowhere_and_values_are_quoted_in_links() -> None:
