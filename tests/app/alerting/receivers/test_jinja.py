@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,7 @@ def test_values_are_escaped_for_their_target_and_rendered_once(tmp_path: Path) -
         "{% set a = 'xxxxxxxxxx' %}" + "{% set a = a + a %}" * 30,
         "{{ 1 / 0 }}",
         "{{ alerts | map('missing') | list }}",
+        "{{ headline | truncate(2) }}",
     ],
 )
 def test_what_a_template_may_not_ends_with_its_place(tmp_path: Path, text: str) -> None:
@@ -124,8 +127,18 @@ def test_what_is_no_template_is_told_by_check(tmp_path: Path, text: str) -> None
         filled(tmp_path, {"a": {"b": text}}, news(alert()))
 
 
-def test_an_alert_is_told_without_a_template_that_fails(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "t.j2").write_text('{"text": "{{ alerts[0].values.missing }}"}')
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"text": "{{ alerts[0].values.missing }}"}', "text: .*missing"),
+        ('{"text": "{{ headline | truncate(2) }}"}', "text: expected length >= "),
+        ('{"text": "x", "n": NaN}', "JSON"),
+    ],
+)
+def test_an_alert_is_told_without_a_template_that_fails(
+    store: Store, tmp_path: Path, content: str, told: str
+) -> None:
+    (tmp_path / "t.j2").write_text(content)
     with webhook() as hook:
         read = Alerting.model_validate({"receivers": {"ops": {"url": hook.url, "template": str(tmp_path / "t.j2")}}})
         with store.transaction() as writer:
@@ -134,8 +147,21 @@ def test_an_alert_is_told_without_a_template_that_fails(store: Store, tmp_path: 
     ((_, body),) = hook.received
     assert body["version"] == "4"
     (problem,) = [problem for problem in store.problems() if problem.kind == "template"]
-    assert "text: " in problem.message
-    assert "missing" in problem.message
+    assert re.search(told, problem.message)
+
+
+def test_an_alert_is_told_whatever_the_template_raises(store: Store, tmp_path: Path) -> None:
+    class Broken:
+        def filled(self, news: News) -> Any:
+            raise MemoryError
+
+    with webhook() as hook:
+        ops = Alerting.model_validate({"receivers": {"ops": {"url": hook.url}}}).receivers["ops"]
+        with store.transaction() as writer:
+            Recorder(options(ops=ops), writer, kept, 1_000).live([FakeMatch(1, 2)], 0)
+        endpoint = replace(endpoint_of("ops", ops, ""), template=Broken())
+        assert Courier(store, endpoint, SetClock(5_000)).deliver_pending() == 1
+    assert [(problem.kind, problem.message[-11:]) for problem in store.problems()] == [("template", "MemoryError")]
 
 
 def test_plain_templates_keep_working_and_escape_too(tmp_path: Path) -> None:
