@@ -179,6 +179,7 @@ class Courier:
                 raise StoppedError
             self._store.check_owner()  # the next owner tells it
             n_done += self._deliver(notification)
+            self._tell_again()  # a backlog may take longer than what fires lasts there
         self._tell_again()
         return n_done
 

@@ -37,6 +37,7 @@ RETRIED_STATUS = frozenset({408, 425, 429})
 MAX_ANSWER_BYTES = 2_048
 """Of an answer that is shown."""
 USER_AGENT = "clustercep"
+_NO_ADDRESS = (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,10 +65,12 @@ class Http:
                 client_certificate=None if self.cert_file is None else (self.cert_file, self.key_file),
                 excerpt=lambda status: MAX_ANSWER_BYTES if ask or not 200 <= status < 300 else 0,
             )
-        except (requests.ConnectionError, requests.Timeout) as error:
-            raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
-        except (requests.RequestException, ValueError) as error:
+        except _NO_ADDRESS as error:
+            if isinstance(error, requests.exceptions.InvalidProxyURL):  # of the environment, which others mend
+                raise TemporaryDeliveryError(_without_url(error), CONNECTION) from None
             raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
+        except (requests.RequestException, ValueError) as error:  # also an answer that cannot be read
+            raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
         said = without_secrets(received.body.decode("utf-8", "replace"), self.secrets)
         text = f"answered {received.status}{': ' if said else ''}{said}"
         if not 200 <= received.status < 300:

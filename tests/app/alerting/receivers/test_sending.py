@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +50,32 @@ def test_statuses_decide_whether_it_is_tried_again(kind: str) -> None:
     assert len(hook.received) == 6
 
 
-def test_what_a_service_says_is_told_but_no_secret() -> None:
-    def says(text: bytes) -> Any:
-        return lambda connection: (
-            connection.recv(65_536),
-            connection.sendall(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)),
-        )
+def answers(raw: bytes) -> Any:
+    return lambda connection: (connection.recv(65_536), connection.sendall(raw))
 
+
+def says(text: bytes) -> Any:
+    return answers(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 502 Bad\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"HTTP/1.1 503 Bad\r\nContent-Length: 5, 6\r\n\r\nhello",
+        b"HTTP/1.1 nonsense\r\n\r\n",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # urllib3 leaves the socket of such an answer to the collector
+def test_after_an_answer_that_cannot_be_read_it_is_tried_again(raw: bytes) -> None:
+    with serving(answers(raw)) as url, pytest.raises(TemporaryDeliveryError) as failed:
+        told("webhook", url=url)
+    assert failed.value.reason == "connection"
+    del failed
+    gc.collect()
+
+
+def test_what_a_service_says_is_told_but_no_secret() -> None:
     for body, expected in (
         (b"invalid_payload\r\n\x1b[31m", "answered 400: invalid_payload \\[31m|answered 400: invalid_payload  \\[31m"),
         (b"<p>/T0/B0/XSECRETX not found", "answered 400: \\(not shown"),
@@ -200,6 +221,29 @@ def test_an_alertmanager_hears_again_what_fires(store: Store) -> None:
     assert sorted(messages()) == [["t1"], ["t2"]]
     clock.advance_to(clock.now_ms() + 60_000)
     assert messages() == []
+
+
+def test_what_fires_is_told_again_while_others_are_told_for_the_first_time(store: Store) -> None:
+    clock, told_ms = SetClock(1_000_000), [1_000_000]
+    am = Alerting.model_validate({"receivers": {"am": SETTINGS["alertmanager"]}}).receivers["am"]
+
+    def post(_endpoint: Any, message: Message, _key: str) -> None:
+        if b'"task_id": "first"' in message.body:
+            told_ms.append(clock.now_ms())
+        clock.advance_to(clock.now_ms() + 5_000)  # it is slow
+
+    def fire(*names: str) -> None:
+        matches = [FakeMatch(999_990, 1_000_000, key=(("task_id", n),), values={"task_id": n}) for n in names]
+        with store.transaction() as writer:
+            Recorder(options(am=am), writer, kept, clock.now_ms()).live(matches, 0)
+
+    told_by = Courier(store, endpoint_of("am", am, ""), clock, post=post)
+    fire("first")
+    told_by.deliver_pending()
+    fire(*(f"t{n}" for n in range(60)))
+    told_by.deliver_pending()
+    assert clock.now_ms() > 1_000_000 + 60 * 5_000
+    assert max(later - before for before, later in pairwise([*told_ms, clock.now_ms()])) <= 2 * 60_000
 
 
 def test_of_a_group_an_alertmanager_hears_again_what_it_was_told(store: Store) -> None:
