@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from app.alerting.links import runbook_of
 from app.alerting.receivers.kinds import BUILDERS
 from app.alerting.receivers.news import News
 from app.alerting.receivers.settings import BY_KIND
@@ -163,6 +164,32 @@ def test_commands_of_the_runbook_take_values_as_one_word() -> None:
     body = sent("opsgenie", news(hostile(labels={**(alert().labels or {}), "host": "$(reboot) 'x'"})))
     assert "then at '$(reboot) '\"'\"'x'\"'\"''." in body["description"]
     assert "yarn logs -applicationId application_1700000000000_0001" in body["description"]
+
+
+@pytest.mark.parametrize(
+    ("runbook", "is_filled"),
+    [
+        ("ls {job} -l", True),
+        ("It's slow.\n\nls {job}", True),
+        ("It's slow:\n```\nls {job}\n```", True),
+        ("ls '{job}'", False),
+        ('ls "{job}"', False),
+        ("ls 'a b {job}'", False),
+        ("""echo '"'" {job}\"""", False),
+        ("Don't run `ls 'a {job}'`", False),
+        ("awk '\n{job}\n'", False),
+        ("```\nawk '\n\n{job}\n'\n```", False),
+        ("ls \\{job}", False),
+        ("cat <<END\n{job}\nEND", False),
+        ("ssh {host} ls {job}", False),
+    ],
+)
+def test_a_value_is_quoted_where_quotes_hold_and_nowhere_else(runbook: str, is_filled: bool) -> None:
+    labels = {**(alert().labels or {}), "job": "x; touch /tmp/pwned; $(id)"}
+    told = runbook_of(alert(runbook=runbook, labels=labels))
+    host = runbook.replace("{host}", "node5")
+    assert told == (host.replace("{job}", "'x; touch /tmp/pwned; $(id)'") if is_filled else host)
+    assert runbook_of(alert(runbook=runbook)) == host.replace("{job}", "job_1700000000000_0001")
 
 
 def test_limits_are_kept() -> None:
