@@ -35,7 +35,7 @@ from app.alerting.receivers.errors import (
 )
 from app.alerting.receivers.http import check_client_certificate
 from app.alerting.receivers.news import News, facts_of, state_word
-from app.alerting.receivers.secrecy import without_secrets
+from app.alerting.receivers.secrecy import in_base64, without_secrets
 from app.alerting.receivers.service import Message, as_it_is
 from app.alerting.receivers.settings import EmailReceiver
 from app.alerting.text import cut, one_line, plain
@@ -147,7 +147,10 @@ class Email:
 
     def _said(self, code: int, text: bytes | str) -> str:
         said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        secrets = [] if self.password is None else [self.password]
+        secrets = []
+        if self.password is not None:  # also as AUTH LOGIN and AUTH PLAIN send it
+            logins = (self.password, f"\0{self.username}\0{self.password}")
+            secrets = [self.password, *map(in_base64, logins)]
         return f"answered {code}: {without_secrets(said, secrets)}"
 
     def _refusal(self, code: int, text: bytes | str) -> DeliveryError:

@@ -106,6 +106,35 @@ def test_secrets_are_recognised_in_parts() -> None:
     assert without_secrets("at T012345!", ["http://h/T012345/x"]) == NOT_SHOWN
 
 
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        ("http://bob:swordfish@h/x", "bad password: swordfish yes"),
+        ("http://bob:pw@h/x", "bad password: pw"),
+        ("http://bob:S3cret%40Pass@h/x", "you sent S3cret@Pass"),
+        ("http://bob:S3cret%40Pass@h/x", "Authorization: Basic Ym9iOlMzY3JldEBQYXNz"),
+        ("http://bob:S3cret%40Pass@h/x", "Ym9iOlMzY3\r\n JldEBQYXNz"),
+        ("http://token@h/x", "unknown token"),
+        ("Basic Ym9iOlMzY3JldEBQYXNz", "S3cret@Pass is wrong"),
+    ],
+)
+def test_logins_of_addresses_are_recognised_in_every_form(secret: str, said: str) -> None:
+    assert without_secrets(said, [secret]) == NOT_SHOWN
+    assert without_secrets("all is well", [secret]) == "all is well"
+
+
+@pytest.mark.parametrize("said", ["hunter22", "aHVudGVyMjI=", "AG1lAGh1bnRlcjIy"])
+def test_a_smarthost_that_repeats_a_login_is_not_shown(tmp_path: Path, said: str) -> None:
+    context, ca_file = certificate(tmp_path)
+    login = {"username": "me", "password": "hunter22", "ca_file": str(ca_file), "tls": "starttls"}
+    with (
+        smarthost(context, offers=("STARTTLS", "AUTH PLAIN"), MAIL=f"550 {said}") as host,
+        pytest.raises(PermanentDeliveryError) as failed,
+    ):
+        told("email", smarthost=f"127.0.0.1:{host.port}", **login)
+    assert str(failed.value) == f"answered 550: {NOT_SHOWN}"
+
+
 def test_a_certificate_is_shown_to_who_asks_for_it(tmp_path: Path) -> None:
     context, ca_file = certificate(tmp_path)
     context.verify_mode = ssl.CERT_REQUIRED
