@@ -136,13 +136,26 @@ def secret_of(key: str, name: str, value: SecretStr | None, file: Path | None) -
 
 def checked_url(url: str, key: str, *, shown: bool = False) -> str:
     """An address over HTTP; raises ConfigError naming the key, with the address only when it is `shown`."""
-    parts = None
-    with suppress(ValueError):  # brackets that do not match
+    is_address = False
+    with suppress(ValueError, requests.RequestException):  # what cannot be sent there is found now, not with an alert
+        requests.Request("POST", url).prepare()
         parts = urlsplit(url)
-    if parts is None or not url.startswith(("http://", "https://")) or not parts.netloc or not url.isprintable():
+        host = parts.hostname or ""
+        is_number = ":" in host
+        is_address = parts.port != 0 and (is_number or bool(host.encode("idna")))
+    if not is_address or not url.startswith(("http://", "https://")) or not url.isprintable():
         found = repr(url[:100]) if shown else "an address of another kind (not shown)"
         raise ConfigError("configuration", (ConfigProblem(key, found, "http://... or https://..."),))
     return url
 
 
-__all__ = ["RETRIED_STATUS", "Http", "check_client_certificate", "checked_url", "http_of", "secret_of"]
+def checked_header(value: str, key: str) -> str:
+    """A secret that goes into a header; raises ConfigError naming the key, never the value."""
+    if not value or not value.isascii() or not value.isprintable() or value != value.strip():
+        found = "characters that no header has (not shown)"
+        expected = "one line of printable ASCII without blanks at its ends"
+        raise ConfigError("configuration", (ConfigProblem(key, found, expected),))
+    return value
+
+
+__all__ = ["RETRIED_STATUS", "Http", "check_client_certificate", "checked_header", "checked_url", "http_of", "secret_of"]

@@ -41,6 +41,7 @@ from app.alerting.receivers.settings import EmailReceiver
 from app.alerting.text import cut, one_line, plain
 from app.certificates import checked_ca_file
 from app.config import read_secret
+from app.errors import ConfigError, ConfigProblem
 from collectors.network import http_attempt
 from collectors.network.deadlines import remaining_s
 
@@ -260,6 +261,8 @@ def email_of(key: str, receiver: EmailReceiver) -> Email:
     host, _, port = receiver.smarthost.rpartition(":") if receiver.smarthost[-1] != "]" else ("", "", "")
     if not host or (host.count(":") and not host.startswith("[")):
         host, port = receiver.smarthost, ""
+    word = None if password is None else password.get_secret_value()
+    _check_session(key, receiver, host, word)
     return Email(
         host=host.strip("[]"),
         port=int(port) if port else SUBMISSIONS if receiver.tls == "on connect" else SUBMISSION,
@@ -267,11 +270,28 @@ def email_of(key: str, receiver: EmailReceiver) -> Email:
         to=receiver.to,
         tls=receiver.tls,
         username=receiver.username,
-        password=None if password is None else password.get_secret_value(),
+        password=word,
         ca_file=checked_ca_file(receiver.ca_file, f"{key}.ca_file"),
         certificate=None if receiver.cert_file is None else (receiver.cert_file, receiver.key_file),
         hello=receiver.hello or socket.gethostname() or "localhost",
     )
+
+
+def _check_session(key: str, receiver: EmailReceiver, host: str, password: str | None) -> None:
+    """Raise ConfigError where what SMTP takes as ASCII alone has other characters; it shows no password."""
+    problems = []
+    name = "password" if receiver.password_file is None else "password_file"
+    if password is not None and not (password.isascii() and password.isprintable() and password):
+        problems.append(ConfigProblem(f"{key}.{name}", "other characters (not shown)", "printable ASCII"))
+    for name, value in (("username", receiver.username), ("hello", receiver.hello)):
+        if value is not None and not (value.isascii() and value.isprintable() and value):
+            problems.append(ConfigProblem(f"{key}.{name}", repr(value[:100]), "printable ASCII"))
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        problems.append(ConfigProblem(f"{key}.smarthost", repr(host[:100]), "host or host:port"))
+    if problems:
+        raise ConfigError("configuration", tuple(problems))
 
 
 __all__ = ["Email", "email_of"]

@@ -324,6 +324,36 @@ def test_mistakes_in_settings_name_key_and_remedy(tmp_path: Path, receiver: str,
         load_settings(file, {})
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:99999/x", "http://h:0/x", "http://:80/x", "http://a b/x", "http://[::1/x", "http://*.org/x",
+     f"http://{'a' * 70}.org/", "http://a..b/", "ftp://h/x", "http://h/\x1b", "http://b\u20acb:pw\u20acx@h/"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["webhook", "alertmanager", "slack", "teams", "pagerduty", "opsgenie"])
+def test_an_address_to_which_nothing_can_be_sent_is_refused_at_the_start(kind: str, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"receivers\.ops\.url: found .*expected http://"):
+        service(kind, url=url)
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:80/x", "http://b\u00fccher.de/x", "https://a_b.c:8443/?x=y", "http://u:p@h"])
+def test_other_addresses_are_not(url: str) -> None:
+    assert service("webhook", url=url)
+
+
+@pytest.mark.parametrize("secret", ["Bearer tok\u20acen7", "Bearer tok7\x7fb", " Bearer tok7", "Bearer tok7\r\nX: y"])
+def test_secrets_that_no_header_and_no_login_takes_are_refused_at_the_start(secret: str) -> None:
+    login = {"username": "me", "tls": "starttls", "password": secret.strip()}
+    for kind, name, given in (
+        ("webhook", "authorization", {"authorization": secret}),
+        ("alertmanager", "authorization", {"authorization": secret}),
+        ("opsgenie", "api_key", {"api_key": secret}),
+        *([] if secret[0] == " " else [("email", "password", login)]),
+    ):
+        with pytest.raises(ConfigError, match=rf"receivers\.ops\.{name}: found .*not shown") as failed:
+            service(kind, **given)
+        assert "tok" not in str(failed.value)
+
+
 def test_the_environment_gives_secrets_of_every_kind(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("alerting:\n  receivers:\n    ops: {kind: pagerduty}\n")
