@@ -127,13 +127,17 @@ class Email:
         context = None if self.tls == "none" else http_attempt.limited_tls(self.ca_file, self.certificate)
         smtp = _Smtp(self.hello, timeout_s, context if self.tls == "on connect" else None)
         try:
-            smtp.connect_to(self.host, self.port)
-            smtp.ehlo_or_helo_if_needed()
-            if self.tls == "starttls":
-                smtp.starttls(context=context)  # raises when it is not offered: nothing is said readably
+            try:
+                smtp.connect_to(self.host, self.port)
                 smtp.ehlo_or_helo_if_needed()
-            if self.username is not None and self.password is not None:
-                smtp.login(self.username, self.password)
+                if self.tls == "starttls":
+                    smtp.starttls(context=context)  # raises when it is not offered: nothing is said readably
+                    smtp.ehlo_or_helo_if_needed()
+                if self.username is not None and self.password is not None:
+                    smtp.login(self.username, self.password)
+            except smtplib.SMTPResponseException as error:  # it is no mail that is refused here
+                refusal = self._refusal(error.smtp_code, error.smtp_error)
+                raise TemporaryDeliveryError(str(refusal), refusal.reason) from None
             refused = smtp.sendmail(self.from_, list(self.to), mail)
         finally:
             with suppress(smtplib.SMTPException, OSError):
@@ -155,8 +159,8 @@ class Email:
         return f"answered {code}: {without_secrets(said, secrets)}"
 
     def _refusal(self, code: int, text: bytes | str) -> DeliveryError:
-        """4xx: for the moment (RFC 5321, 4.2.1); -1 and the like: no answer that can be read."""
-        if 500 <= code < 600:
+        """4xx: for the moment (RFC 5321, 4.2.1); -1 and the like, and texts of smtplib: no answer that can be read."""
+        if 500 <= code < 600 and isinstance(text, bytes):
             return PermanentDeliveryError(self._said(code, text), REFUSED)
         return TemporaryDeliveryError(self._said(code, text), SERVER)
 

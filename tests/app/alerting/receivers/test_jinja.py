@@ -164,6 +164,22 @@ def test_an_alert_is_told_whatever_the_template_raises(store: Store, tmp_path: P
     assert [(problem.kind, problem.message[-11:]) for problem in store.problems()] == [("template", "MemoryError")]
 
 
+@pytest.mark.parametrize("kind", ["teams", "pagerduty"])
+def test_a_template_that_gives_more_than_a_service_takes_is_left_out(store: Store, tmp_path: Path, kind: str) -> None:
+    part = ["{% for n in range(900) %}" + "x" * 100 + "{% endfor %}"] * 8
+    (tmp_path / "t.j2").write_text(json.dumps({"text": part, "client": part}))
+    with webhook() as hook:
+        given = {**SETTINGS[kind], "url": hook.url, "template": str(tmp_path / "t.j2")}
+        ops = Alerting.model_validate({"receivers": {"ops": given}}).receivers["ops"]
+        with store.transaction() as writer:
+            Recorder(options(ops=ops), writer, kept, 1_000).live([FakeMatch(1, 2)], 0)
+        Courier(store, endpoint_of("ops", ops, ""), SetClock(5_000)).deliver_pending()
+    ((_, body),) = hook.received
+    assert len(json.dumps(body)) < 28_000
+    (problem,) = store.problems()
+    assert (problem.kind, "a message of " in problem.message) == ("template", True)
+
+
 def test_plain_templates_keep_working_and_escape_too(tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text('{"text": "{severity}: {summary} {{ 7*7 }}"}')

@@ -174,7 +174,7 @@ def test_a_login_goes_over_tls_alone(tmp_path: Path, on_connect: bool) -> None:
     with smarthost(context, offers=("STARTTLS", "AUTH PLAIN"), on_connect=on_connect) as host:
         place = f"127.0.0.1:{host.port}"
         assert told("email", smarthost=place, tls=tls, **login).startswith("taken")
-        with pytest.raises(PermanentDeliveryError, match="answered 535") as failed:
+        with pytest.raises(TemporaryDeliveryError, match="answered 535") as failed:
             told("email", smarthost=place, tls=tls, **{**login, "password": "hunter33"})
         assert "hunter33" not in str(failed.value)
     assert host.secure == [True]
@@ -190,6 +190,9 @@ def test_a_login_goes_over_tls_alone(tmp_path: Path, on_connect: bool) -> None:
     ("answers", "kind"),
     [
         ({"HELLO": "421 busy"}, TemporaryDeliveryError),
+        ({"HELLO": "554 not now"}, TemporaryDeliveryError),
+        ({"EHLO": "550 no", "HELO": "550 no"}, TemporaryDeliveryError),
+        ({"MAIL": f"250 {'x' * 9_000}"}, TemporaryDeliveryError),
         ({"MAIL": "451 later"}, TemporaryDeliveryError),
         ({"MAIL": "550 not you"}, PermanentDeliveryError),
         ({"DATA_END": "452 full"}, TemporaryDeliveryError),
