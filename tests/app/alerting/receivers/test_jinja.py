@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,17 @@ def test_an_alert_is_told_whatever_the_template_raises(store: Store, tmp_path: P
     assert [(problem.kind, problem.message[-11:]) for problem in store.problems()] == [("template", "MemoryError")]
 
 
+def test_a_joined_text_is_bounded_while_it_is_made(tmp_path: Path) -> None:
+    tracemalloc.start()
+    with pytest.raises(TemplateError, match="text: a text of more than 100,000 characters"):
+        filled(tmp_path, {"text": "{{ range(20000) | join(headline) }}"}, news(alert(summary="s" * 900)))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 5_000_000
+    labels = {"text": "{{ alerts | join('; ', attribute='labels.host') }} {{ ['a', 'b'] | join }}"}
+    assert filled(tmp_path, labels, news(alert(1), alert(2))) == {"text": "node5; node5 ab"}
+
+
 @pytest.mark.parametrize("kind", ["teams", "pagerduty"])
 def test_a_template_that_gives_more_than_a_service_takes_is_left_out(store: Store, tmp_path: Path, kind: str) -> None:
     part = ["{% for n in range(900) %}" + "x" * 100 + "{% endfor %}"] * 8
@@ -187,6 +199,10 @@ def test_plain_templates_keep_working_and_escape_too(tmp_path: Path) -> None:
         settings = Alerting.model_validate({"receivers": {"ops": {**SETTINGS[kind], "template": str(file)}}})
         endpoint = endpoint_of("ops", settings.receivers["ops"], LINKS)
         assert expected in json.loads(endpoint.message(news(hostile())).body)["text"]
+    file.write_text('{"text": "{what} {n}"}')
+    endpoint = endpoint_of("ops", settings.receivers["ops"], LINKS)
+    listed = news(alert(values={"what": ["<!channel>"], "n": 5}))
+    assert json.loads(endpoint.message(listed).body)["text"] == "['&lt;!channel&gt;'] 5"
     file.write_text("[1]")
     with pytest.raises(ConfigError, match="expected an object"):
         endpoint_of("ops", settings.receivers["ops"], LINKS)

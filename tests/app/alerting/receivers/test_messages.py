@@ -258,6 +258,15 @@ def test_values_that_would_be_options_or_other_folders_are_left_out() -> None:
     assert "grafana" not in LINKS.others(alert(labels={**labels, "host": ".."}))
 
 
+def test_what_is_compatible_with_slack_finds_no_mentions_and_no_links() -> None:
+    hostile_text = "@all is ![slow](http://evil/t.png)"
+    labels = {**(alert().labels or {}), "job": hostile_text}
+    for told in (news(alert(summary=hostile_text, labels=labels)), news(alert(1, summary=hostile_text), alert(2))):
+        texts = strings(sent("slack", told))
+        assert not [text for text in texts if re.search(r"@all|\]\(", text)]
+        assert any("@\u200ball is" in text for text in texts)
+
+
 def test_apprise_finds_no_mentions_in_names() -> None:
     told = json.loads(service("apprise").message(news(alert(summary="@everyone <@123> <!channel>")), None).body)
     assert not re.search(r"@everyone|<@|<!", told["title"] + told["body"])
