@@ -158,4 +158,12 @@ def checked_header(value: str, key: str) -> str:
     return value
 
 
-__all__ = ["RETRIED_STATUS", "Http", "check_client_certificate", "checked_header", "checked_url", "http_of", "secret_of"]
+__all__ = [
+    "RETRIED_STATUS",
+    "Http",
+    "check_client_certificate",
+    "checked_header",
+    "checked_url",
+    "http_of",
+    "secret_of",
+]

@@ -94,7 +94,9 @@ class Slack:
                 for name, value in list(facts_of(alert))[:MAX_FIELDS]
             ]
             links = news.links.others(alert)
-            attachment["text"] = "\n".join(f"{escaped(name)}: {_cut_entities(url, 2_000)}" for name, url in links.items())
+            attachment["text"] = "\n".join(
+                f"{escaped(name)}: {_cut_entities(url, 2_000)}" for name, url in links.items()
+            )
         else:
             lines = [f"• {_cut(f'{state_word(alert)}: {plain(alert.summary)}', 280)}" for alert in news.told()]
             attachment["text"] = "\n".join([*lines, *([f"and {news.n_more:,} more"] if news.n_more else [])])

@@ -19,7 +19,8 @@ def test_templates_are_tried_with_an_alert_that_has_all_values(tmp_path: Path) -
         (tmp_path / f"{name}.j2").write_text(f'{{"text": "{text}"}}')
     (tmp_path / "nan.j2").write_text('{"text": "x", "n": NaN}')
     receivers = ", ".join(
-        f'{name}: {{url: "http://127.0.0.1:9/", template: {name}.j2}}' for name in ("good", "unknown", "broken", "short", "nan")
+        f'{name}: {{url: "http://127.0.0.1:9/", template: {name}.j2}}'
+        for name in ("good", "unknown", "broken", "short", "nan")
     )
     config = tmp_path / "config.yaml"
     config.write_text(f"queries: {{directory: {QUERIES}}}\nalerting: {{receivers: {{{receivers}}}}}\n")

@@ -136,9 +136,7 @@ def test_what_is_no_template_is_told_by_check(tmp_path: Path, text: str) -> None
         ('{"text": "x", "n": NaN}', "JSON"),
     ],
 )
-def test_an_alert_is_told_without_a_template_that_fails(
-    store: Store, tmp_path: Path, content: str, told: str
-) -> None:
+def test_an_alert_is_told_without_a_template_that_fails(store: Store, tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "t.j2").write_text(content)
     with webhook() as hook:
         read = Alerting.model_validate({"receivers": {"ops": {"url": hook.url, "template": str(tmp_path / "t.j2")}}})

@@ -338,7 +338,9 @@ def test_an_address_to_which_nothing_can_be_sent_is_refused_at_the_start(kind: s
         service(kind, url=url)
 
 
-@pytest.mark.parametrize("url", ["http://[::1]:80/x", "http://b\u00fccher.de/x", "https://a_b.c:8443/?x=y", "http://u:p@h"])
+@pytest.mark.parametrize(
+    "url", ["http://[::1]:80/x", "http://b\u00fccher.de/x", "https://a_b.c:8443/?x=y", "http://u:p@h"]
+)
 def test_other_addresses_are_not(url: str) -> None:
     assert service("webhook", url=url)
 
