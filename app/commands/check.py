@@ -99,7 +99,7 @@ def _jinja_doubts(settings: Settings, returned: set[str]) -> Iterator[str]:
             endpoint.message(sample_news(name, endpoint.links, 0, names=returned | common))
         except ConfigError:  # told as a problem of the receiver
             continue
-        except Exception as error:  # a boundary: whatever is wrong with a template is told
+        except Exception as error:  # noqa: BLE001  # a boundary: whatever is wrong with a template is told
             what = plain(str(error) or type(error).__name__)
             yield f"alerting.receivers.{name}.template: {what}; messages go without the template where it fails"
 

@@ -294,7 +294,7 @@ class JinjaTemplate:
                 _budget.get().check()
                 if n_chars > MAX_TEXT_CHARS:
                     raise SecurityError(f"a text of more than {MAX_TEXT_CHARS:,} characters")
-        except Exception as error:  # a boundary: filters fail as they please, AssertionError and MemoryError among it
+        except Exception as error:  # noqa: BLE001  # a boundary: filters fail as they please, MemoryError among it
             raise TemplateError(f"{place or 'the template'}: {plain(str(error) or type(error).__name__)}") from None
         return "".join(pieces)
 

@@ -35,7 +35,7 @@ class PagerDuty:
     escape = staticmethod(as_it_is)
 
     def message(self, news: News, own: Any | None) -> Message:
-        """Trigger while something fires, else resolve; raises TemplateError when what the template gives is too much."""
+        """Trigger while something fires, else resolve; raises TemplateError when what a template gives is too much."""
         event: dict[str, Any] = {
             "routing_key": self.routing_key,
             "event_action": "resolve" if news.is_resolved else "trigger",
