@@ -53,7 +53,7 @@ class Endpoint:
         return f"Endpoint(name={self.name!r})"
 
     def message(self, news: News) -> Message:
-        """The message; raises TemplateError, ValueError or TypeError when the template cannot be filled in."""
+        """The message; raises whatever a template may bring about that cannot be filled in, TemplateError mostly."""
         return self.service.message(news, None if self.template is None else self.template.filled(news))
 
     def message_without_template(self, news: News) -> Message:
@@ -179,6 +179,7 @@ class Courier:
                 raise StoppedError
             self._store.check_owner()  # the next owner tells it
             n_done += self._deliver(notification)
+            self._tell_again()  # a backlog may take longer than what fires lasts there
         self._tell_again()
         return n_done
 
@@ -256,7 +257,7 @@ class Courier:
             )
             try:
                 return self._endpoint.message(news)
-            except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            except Exception as error:  # a boundary: whatever is wrong with a template, the alert is told
                 if self._endpoint.template is None:
                     raise
                 self._template_failed(error)
@@ -266,8 +267,9 @@ class Courier:
 
     def _template_failed(self, error: Exception) -> None:
         """An alert is worth more than its form: it is told without the template, and that is told, too."""
-        what = f"the template cannot be filled in, the message goes without it: {plain(error)}"
-        log.error("the template failed", receiver=self._endpoint.name, error=plain(error))
+        found = plain(str(error) or type(error).__name__)
+        what = f"the template cannot be filled in, the message goes without it: {found}"
+        log.error("the template failed", receiver=self._endpoint.name, error=found)
         with self._store.transaction() as writer:
             writer.problems.add([self._problem("template", what)], self._clock.now_ms())
 

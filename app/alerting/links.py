@@ -18,6 +18,10 @@ MAX_RUNBOOK_CHARS = 10_000
 _PLACE = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _BARE = re.compile(r"[A-Za-z0-9_./:@%+=-]{1,200}")
 """What a shell takes as it stands."""
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~).*$", re.MULTILINE)
+_BLANK = re.compile(r"\n[ \t]*(?=\n)")
+_NO_QUOTES_BEHIND = re.compile(r"""['"]|\\\Z|<<|\b(?:ssh|pdsh|eval|sh|bash|su|watch)\b[^\n]*\Z""")
+"""Other quotes, a backslash, documents inside of scripts, and what hands its arguments to a second shell."""
 _ID_FORMS = {
     "application": re.compile(r"application_[0-9]{1,20}_[0-9]{1,10}"),
     "application_id": re.compile(r"application_[0-9]{1,20}_[0-9]{1,10}"),
@@ -77,9 +81,10 @@ def values_of(alert: Snapshot) -> dict[str, object]:
 def runbook_of(alert: Snapshot) -> str:
     """The runbook's text with the alert's own values in place of `{name}`.
 
-    It holds commands to copy: a value that a shell would not take as one plain word is quoted, on one line.
+    It holds commands to copy: a value that a shell would not take as one plain word is quoted, on one line, and the
+    placeholder stays where quotes would not hold.
     """
-    values = values_of(alert)
+    values, runbook = values_of(alert), alert.runbook
 
     def filled(match: re.Match[str]) -> str:
         value = values.get(match[1])
@@ -88,9 +93,21 @@ def runbook_of(alert: Snapshot) -> str:
         text = cut(one_line(str(value)), 200)
         if text.startswith("-"):  # quoted or not, it would be an option
             return match[0]
-        return text if _BARE.fullmatch(text) else shlex.quote(text)
+        if _BARE.fullmatch(text):
+            return text
+        return shlex.quote(text) if _can_be_quoted(runbook[: match.start()]) else match[0]
 
-    return cut(_PLACE.sub(filled, alert.runbook), MAX_RUNBOOK_CHARS)
+    return cut(_PLACE.sub(filled, runbook), MAX_RUNBOOK_CHARS)
+
+
+def _can_be_quoted(before: str) -> bool:
+    """Whether quotes hold behind this text: apostrophes of prose cannot be told from quotes that are open.
+
+    What counts is the block of code, or else the paragraph.
+    """
+    fences = list(_FENCE.finditer(before))
+    begins = fences[-1].end() if len(fences) % 2 else max((blank.end() for blank in _BLANK.finditer(before)), default=0)
+    return not _NO_QUOTES_BEHIND.search(before, begins)
 
 
 def link_names(template: str) -> frozenset[str]:

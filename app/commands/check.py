@@ -11,7 +11,6 @@ from app.alerting.delivery import endpoint_of
 from app.alerting.dispatch.doubts import doubts, template_doubts
 from app.alerting.dispatch.routes import Routing
 from app.alerting.receivers.sample import sample_news
-from app.alerting.receivers.templates import TemplateError
 from app.alerting.text import plain
 from app.config import load_settings
 from app.errors import ConfigError
@@ -101,8 +100,9 @@ def _jinja_doubts(settings: Settings, returned: set[str]) -> Iterator[str]:
             endpoint.message(sample_news(name, endpoint.links, 0, names=returned | common))
         except ConfigError:  # told as a problem of the receiver
             continue
-        except TemplateError as error:
-            yield f"alerting.receivers.{name}.template: {plain(error)}; messages go without the template where it fails"
+        except Exception as error:  # noqa: BLE001  # a boundary: whatever is wrong with a template is told
+            what = plain(str(error) or type(error).__name__)
+            yield f"alerting.receivers.{name}.template: {what}; messages go without the template where it fails"
 
 
 def _runtime_problems(loaded: Loaded) -> list[str]:

@@ -54,7 +54,7 @@ def smarthost(
             while line := self.rfile.readline().decode().strip():
                 host.commands.append(line)
                 word = line.split()[0].upper()
-                if word == "EHLO":
+                if word == "EHLO" and "EHLO" not in host.answers:
                     said = ["here", *(offer for offer in offers if offer != "STARTTLS" or not is_secure)]
                     for n, offer in enumerate(said):
                         self.say(f"250{' ' if n == len(said) - 1 else '-'}{offer}")

@@ -37,6 +37,7 @@ RETRIED_STATUS = frozenset({408, 425, 429})
 MAX_ANSWER_BYTES = 2_048
 """Of an answer that is shown."""
 USER_AGENT = "clustercep"
+_NO_ADDRESS = (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,10 +65,12 @@ class Http:
                 client_certificate=None if self.cert_file is None else (self.cert_file, self.key_file),
                 excerpt=lambda status: MAX_ANSWER_BYTES if ask or not 200 <= status < 300 else 0,
             )
-        except (requests.ConnectionError, requests.Timeout) as error:
-            raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
-        except (requests.RequestException, ValueError) as error:
+        except _NO_ADDRESS as error:
+            if isinstance(error, requests.exceptions.InvalidProxyURL):  # of the environment, which others mend
+                raise TemporaryDeliveryError(_without_url(error), CONNECTION) from None
             raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
+        except (requests.RequestException, ValueError) as error:  # also an answer that cannot be read
+            raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
         said = without_secrets(received.body.decode("utf-8", "replace"), self.secrets)
         text = f"answered {received.status}{': ' if said else ''}{said}"
         if not 200 <= received.status < 300:
@@ -133,13 +136,34 @@ def secret_of(key: str, name: str, value: SecretStr | None, file: Path | None) -
 
 def checked_url(url: str, key: str, *, shown: bool = False) -> str:
     """An address over HTTP; raises ConfigError naming the key, with the address only when it is `shown`."""
-    parts = None
-    with suppress(ValueError):  # brackets that do not match
+    is_address = False
+    with suppress(ValueError, requests.RequestException):  # what cannot be sent there is found now, not with an alert
+        requests.Request("POST", url).prepare()
         parts = urlsplit(url)
-    if parts is None or not url.startswith(("http://", "https://")) or not parts.netloc or not url.isprintable():
+        host = parts.hostname or ""
+        is_number = ":" in host
+        is_address = parts.port != 0 and (is_number or bool(host.encode("idna")))
+    if not is_address or not url.startswith(("http://", "https://")) or not url.isprintable():
         found = repr(url[:100]) if shown else "an address of another kind (not shown)"
         raise ConfigError("configuration", (ConfigProblem(key, found, "http://... or https://..."),))
     return url
 
 
-__all__ = ["RETRIED_STATUS", "Http", "check_client_certificate", "checked_url", "http_of", "secret_of"]
+def checked_header(value: str, key: str) -> str:
+    """A secret that goes into a header; raises ConfigError naming the key, never the value."""
+    if not value or not value.isascii() or not value.isprintable() or value != value.strip():
+        found = "characters that no header has (not shown)"
+        expected = "one line of printable ASCII without blanks at its ends"
+        raise ConfigError("configuration", (ConfigProblem(key, found, expected),))
+    return value
+
+
+__all__ = [
+    "RETRIED_STATUS",
+    "Http",
+    "check_client_certificate",
+    "checked_header",
+    "checked_url",
+    "http_of",
+    "secret_of",
+]

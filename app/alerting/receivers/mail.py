@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
+import re
 import smtplib
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from email.errors import MessageError
+from email.header import Header
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, EmailPolicy
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,12 +35,13 @@ from app.alerting.receivers.errors import (
 )
 from app.alerting.receivers.http import check_client_certificate
 from app.alerting.receivers.news import News, facts_of, state_word
-from app.alerting.receivers.secrecy import without_secrets
+from app.alerting.receivers.secrecy import in_base64, without_secrets
 from app.alerting.receivers.service import Message, as_it_is
 from app.alerting.receivers.settings import EmailReceiver
 from app.alerting.text import cut, one_line, plain
 from app.certificates import checked_ca_file
 from app.config import read_secret
+from app.errors import ConfigError, ConfigProblem
 from collectors.network import http_attempt
 from collectors.network.deadlines import remaining_s
 
@@ -49,7 +53,21 @@ MAX_ANSWER_BYTES = 1 << 16
 """Of all that the smarthost says during one message."""
 SUBMISSION, SUBMISSIONS = 587, 465
 _POLICY = SMTP.clone(cte_type="7bit")
+_READABLE = re.compile(r"[!-~]+(?: [!-~]+)*")
 _COLORS = {"critical": "#a30200", "warning": "#8a6100", "info": "#1f5f8b", "resolved": "#1a7f4b"}
+
+
+class _Subject(str):
+    """A subject that the parser of headers never sees: it decodes encoded words, and with them line ends."""
+
+    __slots__ = ()
+    name = "Subject"
+
+    def fold(self, *, policy: EmailPolicy) -> str:
+        """The header as it is sent; what could be read as an encoded word is encoded as a whole."""
+        is_readable = _READABLE.fullmatch(self) and "=?" not in self
+        header = Header(str(self), "us-ascii" if is_readable else "utf-8", header_name=self.name)
+        return f"{self.name}: {header.encode(linesep=policy.linesep)}{policy.linesep}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,9 +93,8 @@ class Email:
         given = {name: _joined(part) for name, part in own.items()} if isinstance(own, dict) else {}
         mail = EmailMessage(policy=_POLICY)
         domain = self.from_.rpartition("@")[2]
-        mail["Subject"] = cut(
-            one_line(given.get("subject") or news.headline(MAX_SUBJECT_CHARS)).strip(), MAX_SUBJECT_CHARS
-        )
+        subject = one_line(given.get("subject", "")).strip() or one_line(news.headline(MAX_SUBJECT_CHARS)).strip()
+        mail["Subject"] = _Subject(cut(subject, MAX_SUBJECT_CHARS))
         mail["From"] = self.from_
         mail["To"] = ", ".join(self.to)
         mail["Date"] = formatdate(news.now_ms / 1000)
@@ -90,7 +107,7 @@ class Email:
         if "html" in given or "text" not in given:
             markup = given.get("html") or _html(news)
             mail.add_alternative(markup, subtype="html", cte="quoted-printable")
-        return Message(mail.as_bytes())
+        return Message(_serialized(mail))
 
     def send(self, message: Message, idempotency_key: str, timeout_s: float, *, ask: bool = False) -> str:  # noqa: ARG002
         """One session with the smarthost; returns what it said to the mail."""
@@ -110,13 +127,17 @@ class Email:
         context = None if self.tls == "none" else http_attempt.limited_tls(self.ca_file, self.certificate)
         smtp = _Smtp(self.hello, timeout_s, context if self.tls == "on connect" else None)
         try:
-            smtp.connect_to(self.host, self.port)
-            smtp.ehlo_or_helo_if_needed()
-            if self.tls == "starttls":
-                smtp.starttls(context=context)  # raises when it is not offered: nothing is said readably
+            try:
+                smtp.connect_to(self.host, self.port)
                 smtp.ehlo_or_helo_if_needed()
-            if self.username is not None and self.password is not None:
-                smtp.login(self.username, self.password)
+                if self.tls == "starttls":
+                    smtp.starttls(context=context)  # raises when it is not offered: nothing is said readably
+                    smtp.ehlo_or_helo_if_needed()
+                if self.username is not None and self.password is not None:
+                    smtp.login(self.username, self.password)
+            except smtplib.SMTPResponseException as error:  # it is no mail that is refused here
+                refusal = self._refusal(error.smtp_code, error.smtp_error)
+                raise TemporaryDeliveryError(str(refusal), refusal.reason) from None
             refused = smtp.sendmail(self.from_, list(self.to), mail)
         finally:
             with suppress(smtplib.SMTPException, OSError):
@@ -131,12 +152,15 @@ class Email:
 
     def _said(self, code: int, text: bytes | str) -> str:
         said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        secrets = [] if self.password is None else [self.password]
+        secrets = []
+        if self.password is not None:  # also as AUTH LOGIN and AUTH PLAIN send it
+            logins = (self.password, f"\0{self.username}\0{self.password}")
+            secrets = [self.password, *map(in_base64, logins)]
         return f"answered {code}: {without_secrets(said, secrets)}"
 
     def _refusal(self, code: int, text: bytes | str) -> DeliveryError:
-        """4xx: for the moment (RFC 5321, 4.2.1); -1 and the like: no answer that can be read."""
-        if 500 <= code < 600:
+        """4xx: for the moment (RFC 5321, 4.2.1); -1 and the like, and texts of smtplib: no answer that can be read."""
+        if 500 <= code < 600 and isinstance(text, bytes):
             return PermanentDeliveryError(self._said(code, text), REFUSED)
         return TemporaryDeliveryError(self._said(code, text), SERVER)
 
@@ -174,6 +198,19 @@ def _failure(error: Exception) -> DeliveryError:
 
 def _joined(part: Any) -> str:
     return "\n".join(map(str, part)) if isinstance(part, list) else str(part)
+
+
+def _serialized(mail: EmailMessage) -> bytes:
+    """A mail with the headers that were set and no others; raises ValueError where a value has begun one of its own."""
+    try:
+        body = mail.as_bytes()
+    except MessageError as error:
+        raise ValueError(f"a header cannot be written: {type(error).__name__}") from None
+    lines = re.sub(rb"\r\n(?=[ \t])", b"", body.partition(b"\r\n\r\n")[0]).split(b"\r\n")
+    names = [line.partition(b":")[0].decode("ascii", "replace") for line in lines]
+    if names != mail.keys() or any(re.search(rb"[\r\n\0]", line) for line in lines):
+        raise ValueError("a header's value has a line end or NUL; expected one line")
+    return body
 
 
 # ---------------------------------------------------------------------- what it says
@@ -228,6 +265,8 @@ def email_of(key: str, receiver: EmailReceiver) -> Email:
     host, _, port = receiver.smarthost.rpartition(":") if receiver.smarthost[-1] != "]" else ("", "", "")
     if not host or (host.count(":") and not host.startswith("[")):
         host, port = receiver.smarthost, ""
+    word = None if password is None else password.get_secret_value()
+    _check_session(key, receiver, host, word)
     return Email(
         host=host.strip("[]"),
         port=int(port) if port else SUBMISSIONS if receiver.tls == "on connect" else SUBMISSION,
@@ -235,11 +274,28 @@ def email_of(key: str, receiver: EmailReceiver) -> Email:
         to=receiver.to,
         tls=receiver.tls,
         username=receiver.username,
-        password=None if password is None else password.get_secret_value(),
+        password=word,
         ca_file=checked_ca_file(receiver.ca_file, f"{key}.ca_file"),
         certificate=None if receiver.cert_file is None else (receiver.cert_file, receiver.key_file),
         hello=receiver.hello or socket.gethostname() or "localhost",
     )
+
+
+def _check_session(key: str, receiver: EmailReceiver, host: str, password: str | None) -> None:
+    """Raise ConfigError where what SMTP takes as ASCII alone has other characters; it shows no password."""
+    problems = []
+    name = "password" if receiver.password_file is None else "password_file"
+    if password is not None and not (password.isascii() and password.isprintable() and password):
+        problems.append(ConfigProblem(f"{key}.{name}", "other characters (not shown)", "printable ASCII"))
+    for name, value in (("username", receiver.username), ("hello", receiver.hello)):
+        if value is not None and not (value.isascii() and value.isprintable() and value):
+            problems.append(ConfigProblem(f"{key}.{name}", repr(value[:100]), "printable ASCII"))
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        problems.append(ConfigProblem(f"{key}.smarthost", repr(host[:100]), "host or host:port"))
+    if problems:
+        raise ConfigError("configuration", tuple(problems))
 
 
 __all__ = ["Email", "email_of"]

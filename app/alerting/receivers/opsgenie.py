@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from app.alerting.links import runbook_of
 from app.alerting.payload import annotations_of, labels_of
-from app.alerting.receivers.http import Http, checked_url, http_of, secret_of
+from app.alerting.receivers.http import Http, checked_header, checked_url, http_of, secret_of
 from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.service import Message, as_it_is, encoded, with_own
 from app.alerting.receivers.settings import OpsgenieReceiver
@@ -102,7 +102,8 @@ def _details(news: News) -> dict[str, str]:
 
 def opsgenie_of(key: str, receiver: OpsgenieReceiver) -> Opsgenie:
     """Read its secrets; raises ConfigError."""
-    api_key = secret_of(key, "api_key", receiver.api_key, receiver.api_key_file)
+    name = "api_key" if receiver.api_key_file is None else "api_key_file"
+    api_key = checked_header(secret_of(key, "api_key", receiver.api_key, receiver.api_key_file), f"{key}.{name}")
     url = checked_url(receiver.url, f"{key}.url", shown=True).rstrip("/")
     responders = tuple(
         tuple((name, value) for name, value in responder.model_dump().items() if value is not None)

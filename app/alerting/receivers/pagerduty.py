@@ -11,6 +11,7 @@ from app.alerting.receivers.http import Http, checked_url, http_of, secret_of
 from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.service import Message, as_it_is, encoded, with_own
 from app.alerting.receivers.settings import PagerDutyReceiver
+from app.alerting.receivers.templates import TemplateError
 from app.alerting.text import cut, iso, plain
 
 MAX_SUMMARY_CHARS = 1_024
@@ -34,7 +35,7 @@ class PagerDuty:
     escape = staticmethod(as_it_is)
 
     def message(self, news: News, own: Any | None) -> Message:
-        """Trigger while something fires, else resolve."""
+        """Trigger while something fires, else resolve; raises TemplateError when what a template gives is too much."""
         event: dict[str, Any] = {
             "routing_key": self.routing_key,
             "event_action": "resolve" if news.is_resolved else "trigger",
@@ -51,6 +52,8 @@ class PagerDuty:
         if len(body) > MAX_BYTES:
             event["payload"]["custom_details"] = {"truncated": f"the details were more than {MAX_BYTES:,} bytes"}
             body = encoded(event)
+        if len(body) > MAX_BYTES and own is not None:
+            raise TemplateError(f"a message of {len(body):,} bytes without its details; PagerDuty takes {MAX_BYTES:,}")
         return Message(body, self.url)
 
     def _payload(self, news: News) -> dict[str, Any]:

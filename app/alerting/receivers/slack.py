@@ -1,7 +1,8 @@
 """Slack's incoming webhooks.
 
 What comes from the cluster is shown as plain text: `&`, `<` and `>` are the only characters that begin a mention or a
-link there (escaping text, Slack's reference of message formatting), and nothing is marked as mrkdwn.
+link there (escaping text, Slack's reference of message formatting), and nothing is marked as mrkdwn. What is compatible
+with it finds mentions and links of Markdown in texts itself: a space without width keeps `@` and `](` from being one.
 """
 
 from __future__ import annotations
@@ -25,17 +26,29 @@ _COLORS = {"critical": "#a30200", "warning": "#daa038", "info": "#439fe0", "reso
 
 def escaped(text: str) -> str:
     """Plain text in Slack's form."""
+    return _entities(_inert(text))
+
+
+def _inert(text: str) -> str:
+    return text.replace("@", "@\u200b").replace("](", "]\u200b(")
+
+
+def _entities(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _cut(text: str, max_chars: int) -> str:
     """Escaped text of at most so many characters, of which none is half of an escape."""
-    told = escaped(text)
+    return _cut_entities(_inert(text), max_chars)
+
+
+def _cut_entities(text: str, max_chars: int) -> str:
+    told = _entities(text)
     if len(told) <= max_chars:
         return told
     parts, n_chars = [], 1
     for char in text:
-        part = escaped(char)
+        part = _entities(char)
         n_chars += len(part)
         if n_chars > max_chars:
             break
@@ -81,7 +94,9 @@ class Slack:
                 for name, value in list(facts_of(alert))[:MAX_FIELDS]
             ]
             links = news.links.others(alert)
-            attachment["text"] = "\n".join(f"{escaped(name)}: {_cut(url, 2_000)}" for name, url in links.items())
+            attachment["text"] = "\n".join(
+                f"{escaped(name)}: {_cut_entities(url, 2_000)}" for name, url in links.items()
+            )
         else:
             lines = [f"• {_cut(f'{state_word(alert)}: {plain(alert.summary)}', 280)}" for alert in news.told()]
             attachment["text"] = "\n".join([*lines, *([f"and {news.n_more:,} more"] if news.n_more else [])])

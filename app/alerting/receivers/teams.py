@@ -12,6 +12,7 @@ from app.alerting.receivers.http import Http, checked_url, http_of, secret_of
 from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.service import Message, encoded, with_own
 from app.alerting.receivers.settings import TeamsReceiver
+from app.alerting.receivers.templates import TemplateError
 from app.alerting.text import cut, plain
 
 MAX_BYTES = 28_000
@@ -37,12 +38,17 @@ class Teams:
     escape = staticmethod(escaped)
 
     def message(self, news: News, own: Any | None) -> Message:
-        """A card with the headline, what it is about, and links; of many alerts as many as there is room for."""
+        """A card with the headline, what it is about, and links; of many alerts as many as there is room for.
+
+        Raises TemplateError when there is no room for what the template gives.
+        """
         n_lines = 1_000
         while True:
             body = encoded(with_own(self._content(news, n_lines), own, fixed=("type",)))
-            if len(body) <= MAX_BYTES or n_lines == 0:
+            if len(body) <= MAX_BYTES or (n_lines == 0 and own is None):
                 return Message(body, self.url)
+            if n_lines == 0:
+                raise TemplateError(f"a message of {len(body):,} bytes; Teams takes {MAX_BYTES:,}")
             n_lines = min(n_lines, 32) // 2
 
     def _content(self, news: News, n_lines: int) -> dict[str, Any]:

@@ -57,7 +57,11 @@ class PlainTemplate:
 
 
 def _escaped(fields: Mapping[str, object], escape: Callable[[str], str]) -> dict[str, object]:
-    return {name: escape(plain(value)) if isinstance(value, str) else value for name, value in fields.items()}
+    """Numbers stay numbers, for their formats; whatever else a value is, its text is escaped."""
+    return {
+        name: value if value is None or isinstance(value, bool | int | float) else escape(plain(value))
+        for name, value in fields.items()
+    }
 
 
 def template_of(receiver: Receiver, key: str, escapes: Escapes) -> Template:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from app.alerting.receivers.http import Http, checked_url, http_of, secret_of
+from app.alerting.receivers.http import Http, checked_header, checked_url, http_of, secret_of
 from app.alerting.receivers.news import News
 from app.alerting.receivers.service import Message, as_it_is, encoded
 from app.alerting.receivers.settings import AlertmanagerReceiver, WebhookReceiver
@@ -46,7 +46,8 @@ def address_of(
     authorization = read_secret(receiver.authorization, receiver.authorization_file, f"{key}.authorization_file")
     if authorization is None:
         return url, {}, (url,)
-    text = authorization.get_secret_value()
+    name = "authorization" if receiver.authorization_file is None else "authorization_file"
+    text = checked_header(authorization.get_secret_value(), f"{key}.{name}")
     return url, {"Authorization": text}, (url, text, *text.split()[1:])
 
 

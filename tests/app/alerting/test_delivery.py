@@ -147,18 +147,18 @@ def test_every_attempt_is_counted_with_its_reason(
     assert counted.attempts == [("ops", *attempt) for attempt in attempts]
 
 
-def test_nobody_there_no_certificate_and_no_message_have_reasons_of_their_own(store: Store) -> None:
+def test_nobody_there_and_no_certificate_have_reasons_of_their_own(store: Store) -> None:
     counted = Counted()
     with webhook() as plain:
         tls = plain.url.replace("http://", "https://")  # plain HTTP answers: no TLS
-        for name, url in (("nobody", "http://127.0.0.1:9/hook"), ("tls", tls), ("message", "http://127.0.0.1:99999/")):
+        for name, url in (("nobody", "http://127.0.0.1:9/hook"), ("tls", tls)):
             settings = receiver(url=url, max_attempts=1)
             fill_outbox(store, [FakeMatch(1, 2, key=(("task_id", name),))], **{name: settings})
             endpoint = endpoint_of(name, settings, "")
             Courier(store, endpoint, CLOCK, metrics=counted).deliver_pending()
     reasons = {name: reason for name, _, reason in counted.attempts}
-    assert len(counted.attempts) == 3
-    assert reasons == {"nobody": "connection", "tls": "tls", "message": "message"}
+    assert len(counted.attempts) == 2
+    assert reasons == {"nobody": "connection", "tls": "tls"}
 
 
 def test_a_message_that_cannot_be_written_fails_alone(store: Store) -> None:

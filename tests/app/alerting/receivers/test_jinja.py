@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +97,7 @@ def test_values_are_escaped_for_their_target_and_rendered_once(tmp_path: Path) -
         "{% set a = 'xxxxxxxxxx' %}" + "{% set a = a + a %}" * 30,
         "{{ 1 / 0 }}",
         "{{ alerts | map('missing') | list }}",
+        "{{ headline | truncate(2) }}",
     ],
 )
 def test_what_a_template_may_not_ends_with_its_place(tmp_path: Path, text: str) -> None:
@@ -124,8 +128,16 @@ def test_what_is_no_template_is_told_by_check(tmp_path: Path, text: str) -> None
         filled(tmp_path, {"a": {"b": text}}, news(alert()))
 
 
-def test_an_alert_is_told_without_a_template_that_fails(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "t.j2").write_text('{"text": "{{ alerts[0].values.missing }}"}')
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"text": "{{ alerts[0].values.missing }}"}', "text: .*missing"),
+        ('{"text": "{{ headline | truncate(2) }}"}', "text: expected length >= "),
+        ('{"text": "x", "n": NaN}', "JSON"),
+    ],
+)
+def test_an_alert_is_told_without_a_template_that_fails(store: Store, tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "t.j2").write_text(content)
     with webhook() as hook:
         read = Alerting.model_validate({"receivers": {"ops": {"url": hook.url, "template": str(tmp_path / "t.j2")}}})
         with store.transaction() as writer:
@@ -134,8 +146,48 @@ def test_an_alert_is_told_without_a_template_that_fails(store: Store, tmp_path: 
     ((_, body),) = hook.received
     assert body["version"] == "4"
     (problem,) = [problem for problem in store.problems() if problem.kind == "template"]
-    assert "text: " in problem.message
-    assert "missing" in problem.message
+    assert re.search(told, problem.message)
+
+
+def test_an_alert_is_told_whatever_the_template_raises(store: Store, tmp_path: Path) -> None:
+    class Broken:
+        def filled(self, news: News) -> Any:
+            raise MemoryError
+
+    with webhook() as hook:
+        ops = Alerting.model_validate({"receivers": {"ops": {"url": hook.url}}}).receivers["ops"]
+        with store.transaction() as writer:
+            Recorder(options(ops=ops), writer, kept, 1_000).live([FakeMatch(1, 2)], 0)
+        endpoint = replace(endpoint_of("ops", ops, ""), template=Broken())
+        assert Courier(store, endpoint, SetClock(5_000)).deliver_pending() == 1
+    assert [(problem.kind, problem.message[-11:]) for problem in store.problems()] == [("template", "MemoryError")]
+
+
+def test_a_joined_text_is_bounded_while_it_is_made(tmp_path: Path) -> None:
+    tracemalloc.start()
+    with pytest.raises(TemplateError, match="text: a text of more than 100,000 characters"):
+        filled(tmp_path, {"text": "{{ range(20000) | join(headline) }}"}, news(alert(summary="s" * 900)))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 5_000_000
+    labels = {"text": "{{ alerts | join('; ', attribute='labels.host') }} {{ ['a', 'b'] | join }}"}
+    assert filled(tmp_path, labels, news(alert(1), alert(2))) == {"text": "node5; node5 ab"}
+
+
+@pytest.mark.parametrize("kind", ["teams", "pagerduty"])
+def test_a_template_that_gives_more_than_a_service_takes_is_left_out(store: Store, tmp_path: Path, kind: str) -> None:
+    part = ["{% for n in range(900) %}" + "x" * 100 + "{% endfor %}"] * 8
+    (tmp_path / "t.j2").write_text(json.dumps({"text": part, "client": part}))
+    with webhook() as hook:
+        given = {**SETTINGS[kind], "url": hook.url, "template": str(tmp_path / "t.j2")}
+        ops = Alerting.model_validate({"receivers": {"ops": given}}).receivers["ops"]
+        with store.transaction() as writer:
+            Recorder(options(ops=ops), writer, kept, 1_000).live([FakeMatch(1, 2)], 0)
+        Courier(store, endpoint_of("ops", ops, ""), SetClock(5_000)).deliver_pending()
+    ((_, body),) = hook.received
+    assert len(json.dumps(body)) < 28_000
+    (problem,) = store.problems()
+    assert (problem.kind, "a message of " in problem.message) == ("template", True)
 
 
 def test_plain_templates_keep_working_and_escape_too(tmp_path: Path) -> None:
@@ -145,6 +197,10 @@ def test_plain_templates_keep_working_and_escape_too(tmp_path: Path) -> None:
         settings = Alerting.model_validate({"receivers": {"ops": {**SETTINGS[kind], "template": str(file)}}})
         endpoint = endpoint_of("ops", settings.receivers["ops"], LINKS)
         assert expected in json.loads(endpoint.message(news(hostile())).body)["text"]
+    file.write_text('{"text": "{what} {n}"}')
+    endpoint = endpoint_of("ops", settings.receivers["ops"], LINKS)
+    listed = news(alert(values={"what": ["<!channel>"], "n": 5}))
+    assert json.loads(endpoint.message(listed).body)["text"] == "['&lt;!channel&gt;'] 5"
     file.write_text("[1]")
     with pytest.raises(ConfigError, match="expected an object"):
         endpoint_of("ops", settings.receivers["ops"], LINKS)

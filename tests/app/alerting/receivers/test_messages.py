@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import email
+import email.header
 import email.policy
 import json
 import re
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.alerting.links import runbook_of
 from app.alerting.receivers.kinds import BUILDERS
 from app.alerting.receivers.news import News
 from app.alerting.receivers.settings import BY_KIND
@@ -116,6 +119,40 @@ class TestHostile:
             assert "49" not in [word for text in strings(json.loads(body)) for word in text.split()], kind
 
 
+WORDS = [
+    "=?utf-8?q?a=0D=0ABcc:_evil=40example.org?=",
+    "=?utf-8?q?a=0ABcc:_evil=40example.org?=",
+    "=?us-ascii?q?a=0D=0A=0D=0A<h1>body</h1>?= x",
+    "x =?utf-8?b?DQpCY2M6IGV2aWxAZXhhbXBsZS5vcmcNCg==?= y",
+    "=?unicode_escape?q?=5Cu000d=5Cu000aBcc:_e?=",
+    "=?raw_unicode_escape?q?=5Cud800?=",
+    "=?utf-7?q?+2AA-?=",
+    "=?utf-8?q?=00?=",
+    "é" * 150 + " =?utf-8?q?=0D=0ABcc:_e?=",
+    "a  " * 60,
+]
+
+
+@pytest.mark.parametrize("text", WORDS)
+@pytest.mark.parametrize("own", [False, True])
+def test_encoded_words_of_alerts_are_never_decoded_in_headers(text: str, own: bool) -> None:
+    told = news(alert(summary=text))
+    message = service("email").message(told, {"subject": f"X: {text}"} if own else None)
+    head = message.body.partition(b"\r\n\r\n")[0]
+    assert not re.search(rb"(?m)^Bcc|\0|\n[ \t]*\r|(?<!\r)\n|\r(?!\n)", head)
+    assert head.count(b"Content-Type: multipart/alternative") == 1
+    encoded = email.message_from_bytes(message.body, policy=email.policy.compat32)["Subject"]
+    (word, *more) = email.header.decode_header(encoded)
+    assert not more
+    subject = word[0].decode("utf-8") if isinstance(word[0], bytes) else word[0]
+    assert subject == f"{'X' if own else 'warning'}: {text}".strip()
+
+
+def test_a_header_that_is_several_is_refused() -> None:
+    with pytest.raises(ValueError, match="header"):
+        service("email").message(replace(TOLD["firing"], idempotency_key="=?utf-8?q?a=0D=0ABcc:_x?="), None)
+
+
 def test_an_id_of_another_form_leads_nowhere_and_values_are_quoted_in_links() -> None:
     links = news(hostile()).links.others(hostile())
     assert "resource_manager" not in links
@@ -127,6 +164,32 @@ def test_commands_of_the_runbook_take_values_as_one_word() -> None:
     body = sent("opsgenie", news(hostile(labels={**(alert().labels or {}), "host": "$(reboot) 'x'"})))
     assert "then at '$(reboot) '\"'\"'x'\"'\"''." in body["description"]
     assert "yarn logs -applicationId application_1700000000000_0001" in body["description"]
+
+
+@pytest.mark.parametrize(
+    ("runbook", "is_filled"),
+    [
+        ("ls {job} -l", True),
+        ("It's slow.\n\nls {job}", True),
+        ("It's slow:\n```\nls {job}\n```", True),
+        ("ls '{job}'", False),
+        ('ls "{job}"', False),
+        ("ls 'a b {job}'", False),
+        ("""echo '"'" {job}\"""", False),
+        ("Don't run `ls 'a {job}'`", False),
+        ("awk '\n{job}\n'", False),
+        ("```\nawk '\n\n{job}\n'\n```", False),
+        ("ls \\{job}", False),
+        ("cat <<END\n{job}\nEND", False),
+        ("ssh {host} ls {job}", False),
+    ],
+)
+def test_a_value_is_quoted_where_quotes_hold_and_nowhere_else(runbook: str, is_filled: bool) -> None:
+    labels = {**(alert().labels or {}), "job": "x; touch /tmp/pwned; $(id)"}
+    told = runbook_of(alert(runbook=runbook, labels=labels))
+    host = runbook.replace("{host}", "node5")
+    assert told == (host.replace("{job}", "'x; touch /tmp/pwned; $(id)'") if is_filled else host)
+    assert runbook_of(alert(runbook=runbook)) == host.replace("{job}", "job_1700000000000_0001")
 
 
 def test_limits_are_kept() -> None:
@@ -193,6 +256,15 @@ def test_values_that_would_be_options_or_other_folders_are_left_out() -> None:
     labels = {**(alert().labels or {}), "host": "-rf"}
     assert "then at {host}." in sent("opsgenie", news(alert(labels=labels)))["description"]
     assert "grafana" not in LINKS.others(alert(labels={**labels, "host": ".."}))
+
+
+def test_what_is_compatible_with_slack_finds_no_mentions_and_no_links() -> None:
+    hostile_text = "@all is ![slow](http://evil/t.png)"
+    labels = {**(alert().labels or {}), "job": hostile_text}
+    for told in (news(alert(summary=hostile_text, labels=labels)), news(alert(1, summary=hostile_text), alert(2))):
+        texts = strings(sent("slack", told))
+        assert not [text for text in texts if re.search(r"@all|\]\(", text)]
+        assert any("@\u200ball is" in text for text in texts)
 
 
 def test_apprise_finds_no_mentions_in_names() -> None:

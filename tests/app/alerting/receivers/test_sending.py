@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +50,32 @@ def test_statuses_decide_whether_it_is_tried_again(kind: str) -> None:
     assert len(hook.received) == 6
 
 
-def test_what_a_service_says_is_told_but_no_secret() -> None:
-    def says(text: bytes) -> Any:
-        return lambda connection: (
-            connection.recv(65_536),
-            connection.sendall(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)),
-        )
+def answers(raw: bytes) -> Any:
+    return lambda connection: (connection.recv(65_536), connection.sendall(raw))
 
+
+def says(text: bytes) -> Any:
+    return answers(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 502 Bad\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"HTTP/1.1 503 Bad\r\nContent-Length: 5, 6\r\n\r\nhello",
+        b"HTTP/1.1 nonsense\r\n\r\n",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # urllib3 leaves the socket of such an answer to the collector
+def test_after_an_answer_that_cannot_be_read_it_is_tried_again(raw: bytes) -> None:
+    with serving(answers(raw)) as url, pytest.raises(TemporaryDeliveryError) as failed:
+        told("webhook", url=url)
+    assert failed.value.reason == "connection"
+    del failed
+    gc.collect()
+
+
+def test_what_a_service_says_is_told_but_no_secret() -> None:
     for body, expected in (
         (b"invalid_payload\r\n\x1b[31m", "answered 400: invalid_payload \\[31m|answered 400: invalid_payload  \\[31m"),
         (b"<p>/T0/B0/XSECRETX not found", "answered 400: \\(not shown"),
@@ -83,6 +104,35 @@ def test_an_answer_that_never_ends_takes_no_time_of_its_own_unless_it_is_asked_f
 def test_secrets_are_recognised_in_parts() -> None:
     assert without_secrets("all is well", ["http://h/T012345/x"]) == "all is well"
     assert without_secrets("at T012345!", ["http://h/T012345/x"]) == NOT_SHOWN
+
+
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        ("http://bob:swordfish@h/x", "bad password: swordfish yes"),
+        ("http://bob:pw@h/x", "bad password: pw"),
+        ("http://bob:S3cret%40Pass@h/x", "you sent S3cret@Pass"),
+        ("http://bob:S3cret%40Pass@h/x", "Authorization: Basic Ym9iOlMzY3JldEBQYXNz"),
+        ("http://bob:S3cret%40Pass@h/x", "Ym9iOlMzY3\r\n JldEBQYXNz"),
+        ("http://token@h/x", "unknown token"),
+        ("Basic Ym9iOlMzY3JldEBQYXNz", "S3cret@Pass is wrong"),
+    ],
+)
+def test_logins_of_addresses_are_recognised_in_every_form(secret: str, said: str) -> None:
+    assert without_secrets(said, [secret]) == NOT_SHOWN
+    assert without_secrets("all is well", [secret]) == "all is well"
+
+
+@pytest.mark.parametrize("said", ["hunter22", "aHVudGVyMjI=", "AG1lAGh1bnRlcjIy"])
+def test_a_smarthost_that_repeats_a_login_is_not_shown(tmp_path: Path, said: str) -> None:
+    context, ca_file = certificate(tmp_path)
+    login = {"username": "me", "password": "hunter22", "ca_file": str(ca_file), "tls": "starttls"}
+    with (
+        smarthost(context, offers=("STARTTLS", "AUTH PLAIN"), MAIL=f"550 {said}") as host,
+        pytest.raises(PermanentDeliveryError) as failed,
+    ):
+        told("email", smarthost=f"127.0.0.1:{host.port}", **login)
+    assert str(failed.value) == f"answered 550: {NOT_SHOWN}"
 
 
 def test_a_certificate_is_shown_to_who_asks_for_it(tmp_path: Path) -> None:
@@ -124,7 +174,7 @@ def test_a_login_goes_over_tls_alone(tmp_path: Path, on_connect: bool) -> None:
     with smarthost(context, offers=("STARTTLS", "AUTH PLAIN"), on_connect=on_connect) as host:
         place = f"127.0.0.1:{host.port}"
         assert told("email", smarthost=place, tls=tls, **login).startswith("taken")
-        with pytest.raises(PermanentDeliveryError, match="answered 535") as failed:
+        with pytest.raises(TemporaryDeliveryError, match="answered 535") as failed:
             told("email", smarthost=place, tls=tls, **{**login, "password": "hunter33"})
         assert "hunter33" not in str(failed.value)
     assert host.secure == [True]
@@ -140,6 +190,9 @@ def test_a_login_goes_over_tls_alone(tmp_path: Path, on_connect: bool) -> None:
     ("answers", "kind"),
     [
         ({"HELLO": "421 busy"}, TemporaryDeliveryError),
+        ({"HELLO": "554 not now"}, TemporaryDeliveryError),
+        ({"EHLO": "550 no", "HELO": "550 no"}, TemporaryDeliveryError),
+        ({"MAIL": f"250 {'x' * 9_000}"}, TemporaryDeliveryError),
         ({"MAIL": "451 later"}, TemporaryDeliveryError),
         ({"MAIL": "550 not you"}, PermanentDeliveryError),
         ({"DATA_END": "452 full"}, TemporaryDeliveryError),
@@ -202,6 +255,29 @@ def test_an_alertmanager_hears_again_what_fires(store: Store) -> None:
     assert messages() == []
 
 
+def test_what_fires_is_told_again_while_others_are_told_for_the_first_time(store: Store) -> None:
+    clock, told_ms = SetClock(1_000_000), [1_000_000]
+    am = Alerting.model_validate({"receivers": {"am": SETTINGS["alertmanager"]}}).receivers["am"]
+
+    def post(_endpoint: Any, message: Message, _key: str) -> None:
+        if b'"task_id": "first"' in message.body:
+            told_ms.append(clock.now_ms())
+        clock.advance_to(clock.now_ms() + 5_000)  # it is slow
+
+    def fire(*names: str) -> None:
+        matches = [FakeMatch(999_990, 1_000_000, key=(("task_id", n),), values={"task_id": n}) for n in names]
+        with store.transaction() as writer:
+            Recorder(options(am=am), writer, kept, clock.now_ms()).live(matches, 0)
+
+    told_by = Courier(store, endpoint_of("am", am, ""), clock, post=post)
+    fire("first")
+    told_by.deliver_pending()
+    fire(*(f"t{n}" for n in range(60)))
+    told_by.deliver_pending()
+    assert clock.now_ms() > 1_000_000 + 60 * 5_000
+    assert max(later - before for before, later in pairwise([*told_ms, clock.now_ms()])) <= 2 * 60_000
+
+
 def test_of_a_group_an_alertmanager_hears_again_what_it_was_told(store: Store) -> None:
     world = World(store)
     world.fire("t1")
@@ -249,6 +325,38 @@ def test_mistakes_in_settings_name_key_and_remedy(tmp_path: Path, receiver: str,
     file.write_text(f"alerting:\n  receivers:\n    ops: {receiver}\n")
     with pytest.raises(ConfigError, match=message):
         load_settings(file, {})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:99999/x", "http://h:0/x", "http://:80/x", "http://a b/x", "http://[::1/x", "http://*.org/x",
+     f"http://{'a' * 70}.org/", "http://a..b/", "ftp://h/x", "http://h/\x1b", "http://b\u20acb:pw\u20acx@h/"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["webhook", "alertmanager", "slack", "teams", "pagerduty", "opsgenie"])
+def test_an_address_to_which_nothing_can_be_sent_is_refused_at_the_start(kind: str, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"receivers\.ops\.url: found .*expected http://"):
+        service(kind, url=url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1]:80/x", "http://b\u00fccher.de/x", "https://a_b.c:8443/?x=y", "http://u:p@h"]
+)
+def test_other_addresses_are_not(url: str) -> None:
+    assert service("webhook", url=url)
+
+
+@pytest.mark.parametrize("secret", ["Bearer tok\u20acen7", "Bearer tok7\x7fb", " Bearer tok7", "Bearer tok7\r\nX: y"])
+def test_secrets_that_no_header_and_no_login_takes_are_refused_at_the_start(secret: str) -> None:
+    login = {"username": "me", "tls": "starttls", "password": secret.strip()}
+    for kind, name, given in (
+        ("webhook", "authorization", {"authorization": secret}),
+        ("alertmanager", "authorization", {"authorization": secret}),
+        ("opsgenie", "api_key", {"api_key": secret}),
+        *([] if secret[0] == " " else [("email", "password", login)]),
+    ):
+        with pytest.raises(ConfigError, match=rf"receivers\.ops\.{name}: found .*not shown") as failed:
+            service(kind, **given)
+        assert "tok" not in str(failed.value)
 
 
 def test_the_environment_gives_secrets_of_every_kind(tmp_path: Path) -> None:

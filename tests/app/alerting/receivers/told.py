@@ -24,7 +24,7 @@ LINKS = Links(
 )
 HOSTILE = (
     "<!channel> <script>alert(1)</script> [x](http://evil) \r\nBcc: evil@example.org\r\n\x1b[31m {host} {{ 7*7 }} "
-    "$(reboot) `id` &amp; \u202e"
+    "$(reboot) `id` &amp; \u202e =?utf-8?q?a=0D=0ABcc:_evil=40example.org?="
 )
 
 
