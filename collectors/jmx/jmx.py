@@ -105,6 +105,8 @@ class _Told:
     asked: bool = False
     failure: str | None = None
     """Why it could not be reached."""
+    broken: bool = False
+    """It, or the gateway before it, says of itself that it fails."""
     problems: list[tuple[str, str, str]] = field(default_factory=list)
     """(place, kind, message)."""
 
@@ -225,11 +227,10 @@ class JmxCollector:
             self._problems.report(daemon.url, "not_asked", message)
             return
         self._problems.forget((daemon.url, "not_asked"))
-        if told.failure is not None:
-            self._tell_down(rows, daemon, told.failure, now_ms)
-            return
-        if not told.answered:  # it answers, but nothing that is read: its problems say what
-            daemon.n_failed, daemon.down_since_ms = 1, None
+        reason = _reason(told)
+        if reason is not None:
+            self._tell_down(rows, daemon, reason, now_ms)
+        if not told.answered:
             return
         self._problems.forget((daemon.url, "unavailable"))
         period_ms = None if daemon.answered_ms is None else max(0, now_ms - daemon.answered_ms)
@@ -316,6 +317,7 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
             break
         try:
             answer = daemon.transport.get(daemon.url, path, now_ms)
+            told.broken |= answer.status >= 500
             with parsing:  # as objects a large answer is many times its size
                 beans += wanted_of(daemon.kind, parse_beans(answer))
         except SourceUnavailableError as error:
@@ -328,6 +330,15 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
         else:
             told.answered = True
     return beans
+
+
+def _reason(told: _Told) -> str | None:
+    """Why nothing of it can be read that could be; None for what never could: that address is wrong, not down."""
+    if told.answered or told.failure is not None or not told.problems:
+        return told.failure
+    daemon = told.daemon
+    known = daemon.answered_ms is not None or daemon.n_failed >= DOWN_POLLS
+    return told.problems[0][2] if known or told.broken else None
 
 
 def _growth(counters: dict[str, int], key: str, level: Any) -> int | None:

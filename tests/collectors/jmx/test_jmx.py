@@ -176,6 +176,43 @@ def test_a_daemon_that_refuses_to_tell_is_a_problem_and_not_down() -> None:
         assert kinds(polled) == ({"bad_status"} if number == 0 else set())
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "found"),
+    [
+        (503, b"x", "found 503"),
+        (500, b"x", "found 500"),
+        (401, b"x", "found 401"),
+        (403, b"x", "found 403"),
+        (404, b"x", "found 404"),
+        (302, b"x", "points to"),
+        (200, b"<html>login</html>", "expected JSON"),
+    ],
+)
+def test_a_daemon_that_answered_and_tells_nothing_usable_any_more_is_down(status: int, body: bytes, found: str) -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector, name_node = collector_of(daemons), daemons["NameNode"]
+    collector.poll(T0)
+    name_node.pages = dict.fromkeys(name_node.asked, (status, body))
+    assert rows(collector.poll(T0 + 30_000), "DaemonUnreachable") == []
+    row = one(collector.poll(T0 + 60_000), "DaemonUnreachable")
+    assert (row["host"], row["silent_ms"]) == ("nn1", 30_000)
+    assert found in row["reason"]
+    name_node.pages, name_node.failure = {}, "connection refused"  # of one episode, whatever the reason
+    assert one(collector.poll(T0 + 90_000), "DaemonUnreachable")["silent_ms"] == 60_000
+    name_node.failure = None
+    assert rows(collector.poll(T0 + 120_000), "DaemonUnreachable") == []
+
+
+def test_a_daemon_that_fails_from_the_start_is_told_of_too() -> None:
+    daemons = cluster("NameNode")
+    collector_of(daemons).poll(T0)
+    daemons["NameNode"].pages = dict.fromkeys(daemons["NameNode"].asked, (503, b"x"))
+    collector = collector_of(daemons)
+    with pytest.raises(SourceUnavailableError, match="found 503"):
+        collector.poll(T0)
+    assert one(collector.poll(T0 + 30_000), "DaemonUnreachable")["silent_ms"] == 30_000
+
+
 def test_daemons_behind_one_gateway_have_ids_of_their_own() -> None:
     daemon = cluster("NodeManager")["NodeManager"]
     urls = ("http://gateway:8443/a", "http://gateway:8443/b")
