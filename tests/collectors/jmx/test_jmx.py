@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from collectors.base import Collected, OptionError, SourceUnavailableError
+from collectors.jmx import jmx
 from collectors.jmx.beans import wanted_of
 from collectors.jmx.jmx import MAX_DAEMONS, JmxCollector, JmxOptions
 from collectors.jmx.readings import DAEMON_KINDS
@@ -323,6 +324,61 @@ def test_a_daemon_that_hangs_holds_up_no_other() -> None:
     polled = collector.poll(T0 + MINUTE_MS)
     assert hanging.waited
     assert len(rows(polled, "DataNodeSample")) == 1
+
+
+def test_what_is_down_is_told_at_each_poll_whether_its_turn_came_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector = collector_of(daemons)
+    collector.poll(T0)
+    for daemon in daemons.values():
+        daemon.failure = "connection timed out"
+    collector.poll(T0 + MINUTE_MS)
+    assert len(rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable")) == 2
+    position, n_asked = saved(collector.checkpoint()), len(daemons["NameNode"].asked)
+    collector = collector_of(daemons)
+    collector.restore(position)
+    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)  # no turn comes
+    told = rows(collector.poll(T0 + 3 * MINUTE_MS), "DaemonUnreachable")
+    assert [(row["host"], row["silent_ms"], row["reason"]) for row in told] == [
+        ("nn1", 2 * MINUTE_MS, "connection timed out"),
+        ("node1", 2 * MINUTE_MS, "connection timed out"),
+    ]
+    assert len(daemons["NameNode"].asked) == n_asked
+
+
+def test_a_daemon_of_which_it_is_not_known_that_it_is_down_is_not_told_of_before_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    daemons = cluster("NameNode")
+    collector = collector_of(daemons)
+    collector.poll(T0)
+    daemons["NameNode"].failure = "connection refused"
+    collector.poll(T0 + MINUTE_MS)
+    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)
+    assert rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable") == []
+
+
+def test_what_is_down_is_asked_with_a_single_attempt_until_it_answers() -> None:
+    daemon, attempts = cluster("NodeManager")["NodeManager"], list[int]()
+
+    class Counting:
+        def __init__(self, n_attempts: int) -> None:
+            self.n_attempts = n_attempts
+
+        def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+            attempts.append(self.n_attempts)
+            return daemon.get(base_url, path, now_ms)
+
+    options = JmxOptions({"NodeManager": (URLS["NodeManager"],)})
+    collector = JmxCollector(options, lambda _url, http: Counting(http.n_attempts))
+    collector.poll(T0)
+    daemon.failure = "connection timed out"
+    for number in (1, 2, 3):
+        collector.poll(T0 + number * MINUTE_MS)
+    daemon.failure = None
+    collector.poll(T0 + 4 * MINUTE_MS)
+    collector.poll(T0 + 5 * MINUTE_MS)
+    assert attempts == [2] * 4 + [2] + [1, 1] + [1] * 4 + [2] * 4
 
 
 @pytest.fixture
