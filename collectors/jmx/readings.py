@@ -42,6 +42,8 @@ class Reading:
     names: tuple[str, ...]
     """Of the JMX attribute; the first that the bean has counts."""
     factor: int = 1
+    less: tuple[str, ...] = ()
+    """Counts that this one contains and that are taken off; those that the bean does not have are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,13 @@ NAME_NODE = DaemonKind(
                 _count("n_pending_blocks", _STATE, "PendingReconstructionBlocks", "PendingReplicationBlocks"),
                 _count("n_timed_out_blocks", _FS, "NumTimedOutPendingReconstructions"),
                 _count("n_live_datanodes", _STATE, "NumLiveDataNodes"),
-                _count("n_dead_datanodes", _STATE, "NumDeadDataNodes"),
+                Reading(
+                    "n_dead_datanodes",
+                    Kind.COUNT,
+                    _STATE,
+                    ("NumDeadDataNodes",),
+                    less=("NumDecomDeadDataNodes", "NumInMaintenanceDeadDataNodes"),  # nobody misses these
+                ),
                 _count("n_stale_datanodes", _STATE, "NumStaleDataNodes"),
                 _count("n_failed_volumes", _STATE, "VolumeFailuresTotal"),
                 Reading("n_failed_name_dirs", Kind.N_FAILED, "NameNodeInfo", ("NameDirStatuses",)),

@@ -120,6 +120,23 @@ def test_safe_mode_and_a_failed_directory() -> None:
     assert row["n_failed_name_dirs"] == 1
 
 
+@pytest.mark.parametrize(
+    ("told", "n_dead"),
+    [
+        ({"NumDeadDataNodes": 5, "NumDecomDeadDataNodes": 2, "NumInMaintenanceDeadDataNodes": 1}, 2),
+        ({"NumDeadDataNodes": 1, "NumDecomDeadDataNodes": 1, "NumInMaintenanceDeadDataNodes": None}, 0),
+        ({"NumDeadDataNodes": 1, "NumDecomDeadDataNodes": None, "NumInMaintenanceDeadDataNodes": None}, 1),
+        ({"NumDeadDataNodes": 1, "NumDecomDeadDataNodes": 2, "NumInMaintenanceDeadDataNodes": "x"}, 0),
+        ({"NumDeadDataNodes": None, "NumDecomDeadDataNodes": 2}, None),
+        ({"NumDeadDataNodes": -1, "NumDecomDeadDataNodes": 2}, None),
+    ],
+)
+def test_dead_datanodes_are_those_that_somebody_misses(told: dict[str, object], n_dead: int | None) -> None:
+    daemons = cluster("NameNode")
+    daemons["NameNode"].bean("FSNamesystemState").update(told)
+    assert one(collector_of(daemons).poll(T0), "NameNodeSample").get("n_dead_datanodes") == n_dead
+
+
 def test_which_of_a_pair_is_the_active_one() -> None:
     daemons = cluster("NameNode", "ResourceManager")
     daemons["NameNode"].bean("NameNodeStatus")["State"] = "standby"
