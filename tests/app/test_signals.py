@@ -71,7 +71,7 @@ def test_datanodes_that_were_taken_out_of_use_are_not_missed(why: str) -> None:
 
 
 def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
-    assert len(TEXTS) == 14
+    assert len(TEXTS) == 15
     assert found(None) == {}
 
 
@@ -105,7 +105,11 @@ def test_of_a_pair_the_active_one_tells() -> None:
         put("NameNode", "FSNamesystem", MissingBlocks=1)(daemons)
         put("NameNode", "NameNodeStatus", State="standby")(daemons)
 
-    assert found(standby) == {}
+    assert "hdfs-missing-blocks" not in found(standby)
+
+
+def test_a_pair_without_an_active_one_is_told() -> None:
+    assert found(put("NameNode", "NameNodeStatus", State="standby")) == {"hdfs-no-active": "nn1"}
 
 
 SIGNALS = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")
