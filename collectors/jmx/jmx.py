@@ -36,7 +36,7 @@ from collectors.jmx.beans import (
     value_of,
     wanted_of,
 )
-from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Sample
+from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Reading, Sample
 from collectors.lifecycle import EventRows
 from collectors.network.daemon_threads import in_daemon_thread
 from collectors.network.deadlines import remaining_s, within
@@ -158,13 +158,12 @@ class JmxCollector:
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
         for one in told:
             self._tell(rows, one, now_ms)
-        problems = self._problems.drain()
         if not len(rows) and not any(daemon.answered_ms is not None for daemon in self._daemons):
             reasons = [reason for one in told for reason in (one.failure, *(p[2] for p in one.problems)) if reason]
             first = reasons[0] if reasons else "they take too long"
             raise SourceUnavailableError(f"none of {len(told)} daemon(s) answers: {first}")
         self._watermark_ms = next_watermark(self._watermark_ms, now_ms - self._options.lateness_ms, now_ms)
-        return Collected(rows.take_batch(), self._watermark_ms, problems)
+        return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
         """Levels of counters, and which daemons are down."""
@@ -273,6 +272,9 @@ class JmxCollector:
         self._problems.forget((daemon.url, "unavailable"))
         period_ms = None if daemon.answered_ms is None else max(0, now_ms - daemon.answered_ms)
         daemon.answered_ms, daemon.n_failed, daemon.down_since_ms, daemon.reason = now_ms, 0, None, None
+        if not told.problems:  # what a whole answer does not name is gone: what comes in its place needs the room
+            named = {_counter_key(s, of, r) for s, of, _ in told.samples for r in s.readings}
+            daemon.counters = {key: level for key, level in daemon.counters.items() if key in named}
         for sample, instance, values in told.samples:
             self._tell_sample(rows, daemon, sample, instance, values, now_ms, period_ms)
         if not told.samples:
@@ -314,7 +316,7 @@ class JmxCollector:
             if attributes.get(reading.attribute) is not None:
                 continue  # from a place that goes before
             if reading.kind is Kind.COUNTER:
-                key = f"{sample.event_type}/{instance or ''}/{reading.attribute}"
+                key = _counter_key(sample, instance, reading)
                 attributes[reading.attribute] = _growth(daemon.counters, key, value)
             else:
                 attributes[reading.attribute] = value
@@ -380,6 +382,10 @@ def _reason(told: _Told) -> str | None:
     daemon = told.daemon
     known = daemon.answered_ms is not None or daemon.n_failed >= DOWN_POLLS
     return told.problems[0][2] if known or told.broken else None
+
+
+def _counter_key(sample: Sample, instance: str | None, reading: Reading) -> str:
+    return f"{sample.event_type}/{instance or ''}/{reading.attribute}"
 
 
 def _growth(counters: dict[str, int], key: str, level: Any) -> int | None:

@@ -110,6 +110,44 @@ def test_growth_of_counters_survives_a_restart_of_the_daemon_and_of_the_program(
     assert one(collector.poll(T0 + 120_000), "NodeManagerSample")["n_failed_containers"] == 0
 
 
+def test_counters_of_what_is_gone_leave_room_for_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons = cluster("ResourceManager")
+    collector = collector_of(daemons)
+    collector.poll(T0)
+    monkeypatch.setattr(
+        jmx, "MAX_COUNTERS", len(collector.checkpoint()["daemons"][URLS["ResourceManager"]]["counters"])
+    )
+    daemons["ResourceManager"].bean("QueueMetrics,q0=root,q1=default")["tag.Queue"] = "root.new"
+    collector.poll(T0 + 30_000)
+    assert one(collector.poll(T0 + 60_000), "QueueSample", queue="root.new")["n_preempted"] == 0
+    assert "root.default" not in json.dumps(collector.checkpoint())
+
+
+def test_counters_are_kept_where_an_answer_is_missing() -> None:
+    daemons = cluster("NodeManager")
+    collector, bean = collector_of(daemons), daemons["NodeManager"].bean("NodeManagerMetrics")
+    collector.poll(T0)
+    path = next(path for path in daemons["NodeManager"].asked if "NodeManagerMetrics" in path)
+    daemons["NodeManager"].pages[path] = (500, b"x")
+    collector.poll(T0 + 30_000)
+    daemons["NodeManager"].pages = {}
+    bean["ContainersFailed"] += 4
+    assert one(collector.poll(T0 + 60_000), "NodeManagerSample")["n_failed_containers"] == 4
+
+
+def test_problems_of_a_poll_that_has_nothing_are_told_by_the_next() -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector_of(daemons).poll(T0)
+    asked = daemons["NameNode"].asked
+    collector = collector_of(daemons)
+    daemons["NameNode"].pages = dict.fromkeys(asked, (401, b"x"))
+    daemons["DataNode"].failure = "connection refused"
+    with pytest.raises(SourceUnavailableError):
+        collector.poll(T0)
+    daemons["DataNode"].failure = None
+    assert "bad_status" in kinds(collector.poll(T0 + 30_000))
+
+
 def test_safe_mode_and_a_failed_directory() -> None:
     daemons = cluster("NameNode")
     info = daemons["NameNode"].bean("NameNodeInfo")
