@@ -354,7 +354,9 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
     prefix = f"Hadoop:service={daemon.kind.service},"
     paths = [f"/jmx?qry={quote(prefix + query, safe=':=,*')}" for query in daemon.kind.queries]
     paths += [f"/jmx?get={quote(prefix + get, safe=':=,')}" for get in daemon.kind.gets]
-    for path in paths:
+    levels = [f"/jmx?qry={quote(prefix + query, safe=':=,*')}" for query in daemon.kind.levels]
+    for path in paths + levels:
+        found = list[Bean]()
         if remaining_s() <= 0:
             told.problems.append((daemon.url, "slow", "its answers take longer than a poll may; the rest is left out"))
             break
@@ -362,7 +364,7 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
             answer = (daemon.probe or daemon.transport).get(daemon.url, path, now_ms)
             told.broken |= answer.status >= 500
             with parsing:  # as objects a large answer is many times its size
-                beans += wanted_of(daemon.kind, parse_beans(answer))
+                found = wanted_of(daemon.kind, parse_beans(answer))
         except SourceUnavailableError as error:
             if not told.answered:
                 told.failure = str(error)
@@ -372,6 +374,9 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
             told.problems.append((daemon.url + path, error.kind, f"{daemon.url}{path}: {error}"))
         else:
             told.answered = True
+            beans += found
+        if not found and path in levels:
+            break  # nothing is below nothing, and more below what cannot be read
     return beans
 
 

@@ -74,6 +74,8 @@ class DaemonKind:
     gets: tuple[str, ...]
     """Single attributes of large beans (`?get=`): NAME::ATTRIBUTE."""
     samples: tuple[Sample, ...]
+    levels: tuple[str, ...] = ()
+    """Patterns asked in their order until one finds nothing."""
 
 
 def _count(attribute: str, bean: str, *names: str, factor: int = 1) -> Reading:
@@ -182,10 +184,12 @@ DATA_NODE = DaemonKind(
     ),
 )
 
+MAX_QUEUE_DEPTH = 16
+
 RESOURCE_MANAGER = DaemonKind(
     "ResourceManager",
     "ResourceManager",
-    ("name=ClusterMetrics", "name=RMInfo", "name=QueueMetrics,*", "name=RpcActivityForPort*", *_PROCESS_QUERIES),
+    ("name=ClusterMetrics", "name=RMInfo", "name=RpcActivityForPort*", *_PROCESS_QUERIES),
     (),
     (
         Sample(
@@ -221,6 +225,12 @@ RESOURCE_MANAGER = DaemonKind(
         ),
         _RPC,
         _PROCESS,
+    ),
+    # A pattern that does not end in `,*` is of beans with these keys and no others: without those of each user and
+    # partition in each queue, of which there may be thousands.
+    tuple(
+        "name=QueueMetrics," + ",".join(f"q{level}=*" for level in range(depth))
+        for depth in range(1, MAX_QUEUE_DEPTH + 1)
     ),
 )
 

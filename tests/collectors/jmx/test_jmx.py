@@ -85,7 +85,7 @@ def test_a_daemon_is_asked_for_chosen_beans_alone() -> None:
     daemons = cluster()
     collector_of(daemons).poll(T0)
     assert {kind: len(daemon.asked) for kind, daemon in daemons.items()} == {
-        "NameNode": 8, "DataNode": 3, "ResourceManager": 6, "NodeManager": 4,
+        "NameNode": 8, "DataNode": 3, "ResourceManager": 8, "NodeManager": 4,
     }  # fmt: skip
     assert "/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::Safemode" in daemons["NameNode"].asked
     assert all("qry=Hadoop:service=" in path or "get=Hadoop:service=" in path for path in daemons["NameNode"].asked)
@@ -335,6 +335,18 @@ def test_texts_are_short_and_printable_and_queues_bounded() -> None:
     queues = [row["queue"] for row in rows(polled, "QueueSample")]
     assert len(queues) <= 1_000
     assert all(len(queue) <= 5 * 500 and queue.isprintable() for queue in queues)
+
+
+def test_users_in_queues_cost_no_queue() -> None:
+    daemons = cluster("ResourceManager")
+    manager = daemons["ResourceManager"]
+    template = manager.bean("QueueMetrics,q0=root,q1=default")
+    service = "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root"
+    manager.beans += [{**template, "name": f"{template['name']},user=u{i}"} for i in range(3_000)]
+    manager.beans += [{**template, "name": f"{service},q1=a,q2=b", "tag.Queue": "root.a.b"}]
+    polled = collector_of(daemons).poll(T0)
+    assert polled.problems == ()
+    assert [row["queue"] for row in rows(polled, "QueueSample")] == ["root", "root.a.b", "root.default"]
 
 
 def test_another_daemon_than_was_configured() -> None:
