@@ -123,6 +123,10 @@ class YarnRestSource(Source):
         return section
 
 
+MAX_JMX_INTERVAL_MS = 90_000
+"""Half of the GROUP_GAP of the queries over daemons: one poll may fail."""
+
+
 class JmxSource(Source):
     """Daemons of Hadoop over the `/jmx` of their web servers."""
 
@@ -138,6 +142,16 @@ class JmxSource(Source):
     n_workers: int = Field(default=8, ge=1, le=64)
     verify_tls: bool = True
     ca_file: AnchoredPath | None = None
+
+    @field_validator("interval_ms")
+    @classmethod
+    def _within_a_gap(cls, interval_ms: int) -> int:
+        if interval_ms > MAX_JMX_INTERVAL_MS:
+            raise ValueError(
+                f"more than {MAX_JMX_INTERVAL_MS // 1000} s; expected at most that: "
+                "alerts about daemons end when nothing was told for 3 minutes, so they would end and begin again"
+            )
+        return interval_ms
 
 
 class ClockSkew(Section):

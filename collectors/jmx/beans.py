@@ -56,7 +56,8 @@ def parse_beans(answer: Answer) -> list[Bean]:
 
 def wanted_of(kind: DaemonKind, beans: Iterable[Bean]) -> list[Bean]:
     """The beans with nothing but what readings need: an answer is let go before the next one is asked for."""
-    names = {name for sample in kind.samples for reading in sample.readings for name in reading.names}
+    readings = [reading for sample in kind.samples for reading in sample.readings]
+    names = {name for reading in readings for name in (*reading.names, *reading.less)}
     names |= {"name", *(sample.instance_tag for sample in kind.samples if sample.instance_tag)}
     slim = ({name: bean[name] for name in names & bean.keys() if _is_small(bean[name])} for bean in beans)
     return [bean for bean in slim if "name" in bean]
@@ -92,8 +93,14 @@ def raw_value(reading: Reading, kind: DaemonKind, beans: Iterable[Bean]) -> Any:
         if _is(bean, prefix, reading.bean):
             for name in reading.names:
                 if bean.get(name) is not None:
-                    return bean[name]
+                    return _less(bean[name], [bean.get(other) for other in reading.less])
     return None
+
+
+def _less(told: Any, others: list[Any]) -> Any:
+    """What is left of a count; as it was told where that is no number."""
+    n = _number(told)
+    return told if n is None or not others else max(0, n - sum(_number(other) or 0 for other in others))
 
 
 def value_of(reading: Reading, told: Any, now_ms: int) -> int | float | str | None:

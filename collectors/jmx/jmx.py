@@ -11,15 +11,32 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from collectors.base import Collected, OptionError, ProblemLog, SourceUnavailableError, next_watermark, read_position
+from collectors.base import (
+    Collected,
+    OptionError,
+    ProblemLog,
+    SourceUnavailableError,
+    next_watermark,
+    printable,
+    read_position,
+)
 from collectors.identity import record_id
-from collectors.jmx.beans import Bean, BeansError, of_sample, parse_beans, raw_value, value_of, wanted_of
-from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Sample
+from collectors.jmx.beans import (
+    MAX_TEXT_CHARS,
+    Bean,
+    BeansError,
+    of_sample,
+    parse_beans,
+    raw_value,
+    value_of,
+    wanted_of,
+)
+from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Reading, Sample
 from collectors.lifecycle import EventRows
 from collectors.network.daemon_threads import in_daemon_thread
 from collectors.network.deadlines import remaining_s, within
@@ -86,11 +103,15 @@ class _Daemon:
     path: str
     """Port, and what stands before `/jmx` where a gateway is asked."""
     transport: Transport
+    probe: Transport | None = None
+    """In place of `transport` while it is down: a single attempt, over a connection that nobody has closed yet."""
     counters: dict[str, int] = field(default_factory=dict)
     """Level of each at the last poll that told it."""
     answered_ms: int | None = None
     down_since_ms: int | None = None
     n_failed: int = 0
+    reason: str | None = None
+    """Why it was down when it was last asked."""
     asked_ms: int = 0
 
 
@@ -105,6 +126,8 @@ class _Told:
     asked: bool = False
     failure: str | None = None
     """Why it could not be reached."""
+    broken: bool = False
+    """It, or the gateway before it, says of itself that it fails."""
     problems: list[tuple[str, str, str]] = field(default_factory=list)
     """(place, kind, message)."""
 
@@ -119,9 +142,9 @@ class JmxCollector:
     ) -> None:
         """`transport_of`: how a daemon is asked, by its address; over the network unless given."""
         self._options = options
-        connect = transport_of or (lambda url, http: HttpTransport((url,), http))
+        self._connect = transport_of or (lambda url, http: HttpTransport((url,), http))
         self._daemons = [
-            self._daemon(DAEMON_KINDS[kind], url, connect(url, options.http))
+            self._daemon(DAEMON_KINDS[kind], url, self._connect(url, options.http))
             for kind, urls in options.daemons.items()
             for url in urls
         ]
@@ -135,13 +158,12 @@ class JmxCollector:
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
         for one in told:
             self._tell(rows, one, now_ms)
-        problems = self._problems.drain()
         if not len(rows) and not any(daemon.answered_ms is not None for daemon in self._daemons):
             reasons = [reason for one in told for reason in (one.failure, *(p[2] for p in one.problems)) if reason]
             first = reasons[0] if reasons else "they take too long"
             raise SourceUnavailableError(f"none of {len(told)} daemon(s) answers: {first}")
         self._watermark_ms = next_watermark(self._watermark_ms, now_ms - self._options.lateness_ms, now_ms)
-        return Collected(rows.take_batch(), self._watermark_ms, problems)
+        return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
         """Levels of counters, and which daemons are down."""
@@ -151,6 +173,7 @@ class JmxCollector:
                 "answered_ms": daemon.answered_ms,
                 "down_since_ms": daemon.down_since_ms,
                 "n_failed": daemon.n_failed,
+                "reason": daemon.reason,
             }
             for daemon in self._daemons
         }
@@ -166,6 +189,7 @@ class JmxCollector:
                     _time(one["answered_ms"]),
                     _time(one["down_since_ms"]),
                     int(one["n_failed"]),
+                    _text(one.get("reason")),
                 )
                 for url, one in saved["daemons"].items()
             }
@@ -173,8 +197,8 @@ class JmxCollector:
 
         self._watermark_ms, known = read_position(position, POSITION_VERSION, read)
         for daemon in self._daemons:
-            daemon.counters, daemon.answered_ms, daemon.down_since_ms, daemon.n_failed = known.get(
-                daemon.url, ({}, None, None, 0)
+            daemon.counters, daemon.answered_ms, daemon.down_since_ms, daemon.n_failed, daemon.reason = known.get(
+                daemon.url, ({}, None, None, 0, None)
             )
 
     # ---- asking ------------------------------------------------------------------------------------------------
@@ -192,27 +216,40 @@ class JmxCollector:
         told = [_Told(daemon) for daemon in self._daemons]
         by_age = sorted(told, key=lambda one: one.daemon.asked_ms)
         proven = deque(one for one in by_age if one.daemon.answered_ms is not None and not one.daemon.n_failed)
-        others = deque(one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed)
+        others = deque(
+            sorted(
+                (one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed),
+                key=lambda one: one.daemon.n_failed != 1,  # to be told of they must be asked again; those told of are
+            )
+        )
         deadline_s = time.monotonic() + options.poll_timeout_ms / 1000
 
-        def work(left: deque[_Told]) -> None:
+        def work(*queues: deque[_Told]) -> None:
             with within(deadline_s - time.monotonic()):
-                while remaining_s() > 0:
-                    try:
-                        one = left.popleft()
-                    except IndexError:
-                        return
-                    with within(options.daemon_timeout_ms / 1000):
-                        _ask(one, now_ms, self._parsing)
+                for left in queues:
+                    while remaining_s() > 0:
+                        try:
+                            one = left.popleft()
+                        except IndexError:
+                            break
+                        with within(options.daemon_timeout_ms / 1000):
+                            self._ask(one, now_ms)
 
-        queues = ((proven, options.n_workers), (others, max(1, options.n_workers // 2)))
-        futures = [
-            in_daemon_thread(partial(work, queue), "jmx") for queue, n in queues for _ in range(min(n, len(queue)))
-        ]
+        n = options.n_workers  # those of the proven help with the others when they are done
+        works = [partial(work, proven, others)] * min(n, len(told)) + [partial(work, others)] * min(n, len(others))
+        futures = [in_daemon_thread(one, "jmx") for one in works]
         wait(futures)
         for future in futures:
             future.result()
         return told
+
+    def _ask(self, told: _Told, now_ms: int) -> None:
+        daemon = told.daemon
+        if not daemon.n_failed:
+            daemon.probe = None
+        elif daemon.probe is None:
+            daemon.probe = self._connect(daemon.url, replace(self._options.http, n_attempts=1))
+        _ask(told, now_ms, self._parsing)
 
     # ---- telling -----------------------------------------------------------------------------------------------
 
@@ -223,17 +260,21 @@ class JmxCollector:
         if not told.asked:
             message = "it was not asked in time: raise sources.jmx.poll_timeout, n_workers or interval"
             self._problems.report(daemon.url, "not_asked", message)
+            if daemon.n_failed >= DOWN_POLLS:  # among many that are down its turn may come too late for its alert
+                self._add_down(rows, daemon, now_ms)
             return
         self._problems.forget((daemon.url, "not_asked"))
-        if told.failure is not None:
-            self._tell_down(rows, daemon, told.failure, now_ms)
-            return
-        if not told.answered:  # it answers, but nothing that is read: its problems say what
-            daemon.n_failed, daemon.down_since_ms = 1, None
+        reason = _reason(told)
+        if reason is not None:
+            self._tell_down(rows, daemon, reason, now_ms)
+        if not told.answered:
             return
         self._problems.forget((daemon.url, "unavailable"))
         period_ms = None if daemon.answered_ms is None else max(0, now_ms - daemon.answered_ms)
-        daemon.answered_ms, daemon.n_failed, daemon.down_since_ms = now_ms, 0, None
+        daemon.answered_ms, daemon.n_failed, daemon.down_since_ms, daemon.reason = now_ms, 0, None, None
+        if not told.problems:  # what a whole answer does not name is gone: what comes in its place needs the room
+            named = {_counter_key(s, of, r) for s, of, _ in told.samples for r in s.readings}
+            daemon.counters = {key: level for key, level in daemon.counters.items() if key in named}
         for sample, instance, values in told.samples:
             self._tell_sample(rows, daemon, sample, instance, values, now_ms, period_ms)
         if not told.samples:
@@ -242,16 +283,19 @@ class JmxCollector:
 
     def _tell_down(self, rows: EventRows, daemon: _Daemon, reason: str, now_ms: int) -> None:
         daemon.n_failed += 1
+        daemon.reason = printable(reason, MAX_TEXT_CHARS)
         if daemon.down_since_ms is None:
             daemon.down_since_ms = now_ms
         self._problems.report(daemon.url, "unavailable", reason)
-        if daemon.n_failed < DOWN_POLLS:
-            return
+        if daemon.n_failed >= DOWN_POLLS:
+            self._add_down(rows, daemon, now_ms)
+
+    def _add_down(self, rows: EventRows, daemon: _Daemon, now_ms: int) -> None:
         attributes = {
             "host": daemon.host,
             "daemon": daemon.kind.name,
-            "reason": reason,
-            "silent_ms": max(0, now_ms - daemon.down_since_ms),
+            "reason": daemon.reason or "it did not answer",  # of a position that was written before reasons were kept
+            "silent_ms": 0 if daemon.down_since_ms is None else max(0, now_ms - daemon.down_since_ms),
         }
         self._add(rows, "DaemonUnreachable", daemon, None, now_ms, attributes)
 
@@ -272,7 +316,7 @@ class JmxCollector:
             if attributes.get(reading.attribute) is not None:
                 continue  # from a place that goes before
             if reading.kind is Kind.COUNTER:
-                key = f"{sample.event_type}/{instance or ''}/{reading.attribute}"
+                key = _counter_key(sample, instance, reading)
                 attributes[reading.attribute] = _growth(daemon.counters, key, value)
             else:
                 attributes[reading.attribute] = value
@@ -310,14 +354,17 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
     prefix = f"Hadoop:service={daemon.kind.service},"
     paths = [f"/jmx?qry={quote(prefix + query, safe=':=,*')}" for query in daemon.kind.queries]
     paths += [f"/jmx?get={quote(prefix + get, safe=':=,')}" for get in daemon.kind.gets]
-    for path in paths:
+    levels = [f"/jmx?qry={quote(prefix + query, safe=':=,*')}" for query in daemon.kind.levels]
+    for path in paths + levels:
+        found = list[Bean]()
         if remaining_s() <= 0:
             told.problems.append((daemon.url, "slow", "its answers take longer than a poll may; the rest is left out"))
             break
         try:
-            answer = daemon.transport.get(daemon.url, path, now_ms)
+            answer = (daemon.probe or daemon.transport).get(daemon.url, path, now_ms)
+            told.broken |= answer.status >= 500
             with parsing:  # as objects a large answer is many times its size
-                beans += wanted_of(daemon.kind, parse_beans(answer))
+                found = wanted_of(daemon.kind, parse_beans(answer))
         except SourceUnavailableError as error:
             if not told.answered:
                 told.failure = str(error)
@@ -327,7 +374,23 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
             told.problems.append((daemon.url + path, error.kind, f"{daemon.url}{path}: {error}"))
         else:
             told.answered = True
+            beans += found
+        if not found and path in levels:
+            break  # nothing is below nothing, and more below what cannot be read
     return beans
+
+
+def _reason(told: _Told) -> str | None:
+    """Why nothing of it can be read that could be; None for what never could: that address is wrong, not down."""
+    if told.answered or told.failure is not None or not told.problems:
+        return told.failure
+    daemon = told.daemon
+    known = daemon.answered_ms is not None or daemon.n_failed >= DOWN_POLLS
+    return told.problems[0][2] if known or told.broken else None
+
+
+def _counter_key(sample: Sample, instance: str | None, reading: Reading) -> str:
+    return f"{sample.event_type}/{instance or ''}/{reading.attribute}"
 
 
 def _growth(counters: dict[str, int], key: str, level: Any) -> int | None:
@@ -341,6 +404,10 @@ def _growth(counters: dict[str, int], key: str, level: Any) -> int | None:
     if before is None:
         return None
     return level - before if level >= before else level
+
+
+def _text(saved: Any) -> str | None:
+    return None if saved is None else str(saved)
 
 
 def _time(saved: Any) -> int | None:

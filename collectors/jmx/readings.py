@@ -42,6 +42,8 @@ class Reading:
     names: tuple[str, ...]
     """Of the JMX attribute; the first that the bean has counts."""
     factor: int = 1
+    less: tuple[str, ...] = ()
+    """Counts that this one contains and that are taken off; those that the bean does not have are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class DaemonKind:
     gets: tuple[str, ...]
     """Single attributes of large beans (`?get=`): NAME::ATTRIBUTE."""
     samples: tuple[Sample, ...]
+    levels: tuple[str, ...] = ()
+    """Patterns asked in their order until one finds nothing."""
 
 
 def _count(attribute: str, bean: str, *names: str, factor: int = 1) -> Reading:
@@ -136,7 +140,13 @@ NAME_NODE = DaemonKind(
                 _count("n_pending_blocks", _STATE, "PendingReconstructionBlocks", "PendingReplicationBlocks"),
                 _count("n_timed_out_blocks", _FS, "NumTimedOutPendingReconstructions"),
                 _count("n_live_datanodes", _STATE, "NumLiveDataNodes"),
-                _count("n_dead_datanodes", _STATE, "NumDeadDataNodes"),
+                Reading(
+                    "n_dead_datanodes",
+                    Kind.COUNT,
+                    _STATE,
+                    ("NumDeadDataNodes",),
+                    less=("NumDecomDeadDataNodes", "NumInMaintenanceDeadDataNodes"),  # nobody misses these
+                ),
                 _count("n_stale_datanodes", _STATE, "NumStaleDataNodes"),
                 _count("n_failed_volumes", _STATE, "VolumeFailuresTotal"),
                 Reading("n_failed_name_dirs", Kind.N_FAILED, "NameNodeInfo", ("NameDirStatuses",)),
@@ -174,10 +184,12 @@ DATA_NODE = DaemonKind(
     ),
 )
 
+MAX_QUEUE_DEPTH = 16
+
 RESOURCE_MANAGER = DaemonKind(
     "ResourceManager",
     "ResourceManager",
-    ("name=ClusterMetrics", "name=RMInfo", "name=QueueMetrics,*", "name=RpcActivityForPort*", *_PROCESS_QUERIES),
+    ("name=ClusterMetrics", "name=RMInfo", "name=RpcActivityForPort*", *_PROCESS_QUERIES),
     (),
     (
         Sample(
@@ -213,6 +225,12 @@ RESOURCE_MANAGER = DaemonKind(
         ),
         _RPC,
         _PROCESS,
+    ),
+    # A pattern that does not end in `,*` is of beans with these keys and no others: without those of each user and
+    # partition in each queue, of which there may be thousands.
+    tuple(
+        "name=QueueMetrics," + ",".join(f"q{level}=*" for level in range(depth))
+        for depth in range(1, MAX_QUEUE_DEPTH + 1)
     ),
 )
 

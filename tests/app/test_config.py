@@ -119,6 +119,7 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("sources: {yarn_rest: {enabled: maybe}}", ["sources.yarn_rest.enabled", "found 'maybe'", "boolean"]),
         ("sources: {precedence: [yarn]}", ["sources.precedence.0", "found 'yarn'", "'job_history'"]),
         ("sources: {precedence: [yarn_rest, yarn_rest]}", ["sources", "names a source twice"]),
+        ("sources: {jmx: {interval: 91 s}}", ["sources.jmx.interval", "more than 90 s", "end and begin again"]),
         ("sources: 3", ["sources", "found 3"]),
         ("load: {low_ratio: 2}", ["load.low_ratio", "found 2", "less than or equal to 1"]),
         ("web: {port: no}", ["web.port", "found False", "a number"]),

@@ -55,13 +55,22 @@ class Daemon:
     def _chosen(self, path: str) -> list[dict[str, Any]]:
         asked = parse_qs(urlsplit(path).query)
         if "qry" in asked:
-            return [bean for bean in self.beans if fnmatch.fnmatchcase(bean["name"], asked["qry"][0])]
+            return [bean for bean in self.beans if _matches(bean["name"], asked["qry"][0])]
         name, _, attribute = asked["get"][0].partition("::")
         return [
             {"name": name, attribute: bean[attribute]}
             for bean in self.beans
             if bean["name"] == name and attribute in bean
         ]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """As javax.management.ObjectName: the same keys, others too where the pattern ends in `,*`; values with `*`."""
+    keys = dict(part.split("=", 1) for part in name.split(":", 1)[1].split(","))
+    wanted = dict(part.split("=", 1) for part in pattern.removesuffix(",*").split(":", 1)[1].split(","))
+    if not (wanted.keys() <= keys.keys() if pattern.endswith(",*") else wanted.keys() == keys.keys()):
+        return False
+    return all(fnmatch.fnmatchcase(keys[key], value) for key, value in wanted.items())
 
 
 def cluster(*kinds: str) -> dict[str, Daemon]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from collectors.base import Collected, OptionError, SourceUnavailableError
+from collectors.jmx import jmx
 from collectors.jmx.beans import wanted_of
 from collectors.jmx.jmx import MAX_DAEMONS, JmxCollector, JmxOptions
 from collectors.jmx.readings import DAEMON_KINDS
@@ -84,7 +85,7 @@ def test_a_daemon_is_asked_for_chosen_beans_alone() -> None:
     daemons = cluster()
     collector_of(daemons).poll(T0)
     assert {kind: len(daemon.asked) for kind, daemon in daemons.items()} == {
-        "NameNode": 8, "DataNode": 3, "ResourceManager": 6, "NodeManager": 4,
+        "NameNode": 8, "DataNode": 3, "ResourceManager": 8, "NodeManager": 4,
     }  # fmt: skip
     assert "/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::Safemode" in daemons["NameNode"].asked
     assert all("qry=Hadoop:service=" in path or "get=Hadoop:service=" in path for path in daemons["NameNode"].asked)
@@ -109,6 +110,44 @@ def test_growth_of_counters_survives_a_restart_of_the_daemon_and_of_the_program(
     assert one(collector.poll(T0 + 120_000), "NodeManagerSample")["n_failed_containers"] == 0
 
 
+def test_counters_of_what_is_gone_leave_room_for_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons = cluster("ResourceManager")
+    collector = collector_of(daemons)
+    collector.poll(T0)
+    monkeypatch.setattr(
+        jmx, "MAX_COUNTERS", len(collector.checkpoint()["daemons"][URLS["ResourceManager"]]["counters"])
+    )
+    daemons["ResourceManager"].bean("QueueMetrics,q0=root,q1=default")["tag.Queue"] = "root.new"
+    collector.poll(T0 + 30_000)
+    assert one(collector.poll(T0 + 60_000), "QueueSample", queue="root.new")["n_preempted"] == 0
+    assert "root.default" not in json.dumps(collector.checkpoint())
+
+
+def test_counters_are_kept_where_an_answer_is_missing() -> None:
+    daemons = cluster("NodeManager")
+    collector, bean = collector_of(daemons), daemons["NodeManager"].bean("NodeManagerMetrics")
+    collector.poll(T0)
+    path = next(path for path in daemons["NodeManager"].asked if "NodeManagerMetrics" in path)
+    daemons["NodeManager"].pages[path] = (500, b"x")
+    collector.poll(T0 + 30_000)
+    daemons["NodeManager"].pages = {}
+    bean["ContainersFailed"] += 4
+    assert one(collector.poll(T0 + 60_000), "NodeManagerSample")["n_failed_containers"] == 4
+
+
+def test_problems_of_a_poll_that_has_nothing_are_told_by_the_next() -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector_of(daemons).poll(T0)
+    asked = daemons["NameNode"].asked
+    collector = collector_of(daemons)
+    daemons["NameNode"].pages = dict.fromkeys(asked, (401, b"x"))
+    daemons["DataNode"].failure = "connection refused"
+    with pytest.raises(SourceUnavailableError):
+        collector.poll(T0)
+    daemons["DataNode"].failure = None
+    assert "bad_status" in kinds(collector.poll(T0 + 30_000))
+
+
 def test_safe_mode_and_a_failed_directory() -> None:
     daemons = cluster("NameNode")
     info = daemons["NameNode"].bean("NameNodeInfo")
@@ -117,6 +156,23 @@ def test_safe_mode_and_a_failed_directory() -> None:
     row = one(collector_of(daemons).poll(T0), "NameNodeSample")
     assert (row["in_safe_mode"], row["safe_mode"]) == (1, "Safe mode is ON. It was turned on manually.")
     assert row["n_failed_name_dirs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "n_dead"),
+    [
+        ({"NumDeadDataNodes": 5, "NumDecomDeadDataNodes": 2, "NumInMaintenanceDeadDataNodes": 1}, 2),
+        ({"NumDeadDataNodes": 1, "NumDecomDeadDataNodes": 1, "NumInMaintenanceDeadDataNodes": None}, 0),
+        ({"NumDeadDataNodes": 1, "NumDecomDeadDataNodes": None, "NumInMaintenanceDeadDataNodes": None}, 1),
+        ({"NumDeadDataNodes": 1, "NumDecomDeadDataNodes": 2, "NumInMaintenanceDeadDataNodes": "x"}, 0),
+        ({"NumDeadDataNodes": None, "NumDecomDeadDataNodes": 2}, None),
+        ({"NumDeadDataNodes": -1, "NumDecomDeadDataNodes": 2}, None),
+    ],
+)
+def test_dead_datanodes_are_those_that_somebody_misses(told: dict[str, object], n_dead: int | None) -> None:
+    daemons = cluster("NameNode")
+    daemons["NameNode"].bean("FSNamesystemState").update(told)
+    assert one(collector_of(daemons).poll(T0), "NameNodeSample").get("n_dead_datanodes") == n_dead
 
 
 def test_which_of_a_pair_is_the_active_one() -> None:
@@ -174,6 +230,43 @@ def test_a_daemon_that_refuses_to_tell_is_a_problem_and_not_down() -> None:
         polled = collector.poll(T0 + number * 30_000)
         assert {row["daemon"] for row in polled.events.rows()} == {"DataNode"}
         assert kinds(polled) == ({"bad_status"} if number == 0 else set())
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "found"),
+    [
+        (503, b"x", "found 503"),
+        (500, b"x", "found 500"),
+        (401, b"x", "found 401"),
+        (403, b"x", "found 403"),
+        (404, b"x", "found 404"),
+        (302, b"x", "points to"),
+        (200, b"<html>login</html>", "expected JSON"),
+    ],
+)
+def test_a_daemon_that_answered_and_tells_nothing_usable_any_more_is_down(status: int, body: bytes, found: str) -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector, name_node = collector_of(daemons), daemons["NameNode"]
+    collector.poll(T0)
+    name_node.pages = dict.fromkeys(name_node.asked, (status, body))
+    assert rows(collector.poll(T0 + 30_000), "DaemonUnreachable") == []
+    row = one(collector.poll(T0 + 60_000), "DaemonUnreachable")
+    assert (row["host"], row["silent_ms"]) == ("nn1", 30_000)
+    assert found in row["reason"]
+    name_node.pages, name_node.failure = {}, "connection refused"  # of one episode, whatever the reason
+    assert one(collector.poll(T0 + 90_000), "DaemonUnreachable")["silent_ms"] == 60_000
+    name_node.failure = None
+    assert rows(collector.poll(T0 + 120_000), "DaemonUnreachable") == []
+
+
+def test_a_daemon_that_fails_from_the_start_is_told_of_too() -> None:
+    daemons = cluster("NameNode")
+    collector_of(daemons).poll(T0)
+    daemons["NameNode"].pages = dict.fromkeys(daemons["NameNode"].asked, (503, b"x"))
+    collector = collector_of(daemons)
+    with pytest.raises(SourceUnavailableError, match="found 503"):
+        collector.poll(T0)
+    assert one(collector.poll(T0 + 30_000), "DaemonUnreachable")["silent_ms"] == 30_000
 
 
 def test_daemons_behind_one_gateway_have_ids_of_their_own() -> None:
@@ -244,6 +337,18 @@ def test_texts_are_short_and_printable_and_queues_bounded() -> None:
     assert all(len(queue) <= 5 * 500 and queue.isprintable() for queue in queues)
 
 
+def test_users_in_queues_cost_no_queue() -> None:
+    daemons = cluster("ResourceManager")
+    manager = daemons["ResourceManager"]
+    template = manager.bean("QueueMetrics,q0=root,q1=default")
+    service = "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root"
+    manager.beans += [{**template, "name": f"{template['name']},user=u{i}"} for i in range(3_000)]
+    manager.beans += [{**template, "name": f"{service},q1=a,q2=b", "tag.Queue": "root.a.b"}]
+    polled = collector_of(daemons).poll(T0)
+    assert polled.problems == ()
+    assert [row["queue"] for row in rows(polled, "QueueSample")] == ["root", "root.a.b", "root.default"]
+
+
 def test_another_daemon_than_was_configured() -> None:
     daemons = {"NameNode": cluster("DataNode")["DataNode"]}
     polled = collector_of(daemons).poll(T0)
@@ -286,6 +391,61 @@ def test_a_daemon_that_hangs_holds_up_no_other() -> None:
     polled = collector.poll(T0 + MINUTE_MS)
     assert hanging.waited
     assert len(rows(polled, "DataNodeSample")) == 1
+
+
+def test_what_is_down_is_told_at_each_poll_whether_its_turn_came_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons = cluster("NameNode", "DataNode")
+    collector = collector_of(daemons)
+    collector.poll(T0)
+    for daemon in daemons.values():
+        daemon.failure = "connection timed out"
+    collector.poll(T0 + MINUTE_MS)
+    assert len(rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable")) == 2
+    position, n_asked = saved(collector.checkpoint()), len(daemons["NameNode"].asked)
+    collector = collector_of(daemons)
+    collector.restore(position)
+    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)  # no turn comes
+    told = rows(collector.poll(T0 + 3 * MINUTE_MS), "DaemonUnreachable")
+    assert [(row["host"], row["silent_ms"], row["reason"]) for row in told] == [
+        ("nn1", 2 * MINUTE_MS, "connection timed out"),
+        ("node1", 2 * MINUTE_MS, "connection timed out"),
+    ]
+    assert len(daemons["NameNode"].asked) == n_asked
+
+
+def test_a_daemon_of_which_it_is_not_known_that_it_is_down_is_not_told_of_before_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    daemons = cluster("NameNode")
+    collector = collector_of(daemons)
+    collector.poll(T0)
+    daemons["NameNode"].failure = "connection refused"
+    collector.poll(T0 + MINUTE_MS)
+    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)
+    assert rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable") == []
+
+
+def test_what_is_down_is_asked_with_a_single_attempt_until_it_answers() -> None:
+    daemon, attempts = cluster("NodeManager")["NodeManager"], list[int]()
+
+    class Counting:
+        def __init__(self, n_attempts: int) -> None:
+            self.n_attempts = n_attempts
+
+        def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+            attempts.append(self.n_attempts)
+            return daemon.get(base_url, path, now_ms)
+
+    options = JmxOptions({"NodeManager": (URLS["NodeManager"],)})
+    collector = JmxCollector(options, lambda _url, http: Counting(http.n_attempts))
+    collector.poll(T0)
+    daemon.failure = "connection timed out"
+    for number in (1, 2, 3):
+        collector.poll(T0 + number * MINUTE_MS)
+    daemon.failure = None
+    collector.poll(T0 + 4 * MINUTE_MS)
+    collector.poll(T0 + 5 * MINUTE_MS)
+    assert attempts == [2] * 4 + [2] + [1, 1] + [1] * 4 + [2] * 4
 
 
 @pytest.fixture
