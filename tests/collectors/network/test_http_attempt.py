@@ -50,14 +50,17 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]
 
 @pytest.mark.parametrize("behaviour", named(HEADS | BODIES))
 def test_a_document_that_never_comes(behaviour: Behaviour) -> None:
-    with serving(behaviour) as url, pytest.raises(SourceUnavailableError, match=r"took more than 0\.3 s"):
+    with serving(behaviour) as url, pytest.raises(SourceUnavailableError, match=r"took more than 0\.(?:3|2[89]\d*) s"):
         ends(lambda: transport(url).get(url, "/x", 0))
 
 
 @pytest.mark.parametrize("behaviour", named(HEADS | BODIES))
 def test_the_same_over_tls(behaviour: Behaviour, tls: tuple[ssl.SSLContext, Path]) -> None:
     context, ca_file = tls
-    with serving(behaviour, context) as url, pytest.raises(SourceUnavailableError, match=r"took more than 0\.3 s"):
+    with (
+        serving(behaviour, context) as url,
+        pytest.raises(SourceUnavailableError, match=r"took more than 0\.(?:3|2[89]\d*) s"),
+    ):
         ends(lambda: transport(url, str(ca_file)).get(url, "/x", 0))
 
 
@@ -65,7 +68,7 @@ def test_the_same_over_tls(behaviour: Behaviour, tls: tuple[ssl.SSLContext, Path
 def test_a_handshake_that_never_ends(behaviour: Behaviour) -> None:
     with serving(behaviour) as plain:
         url = plain.replace("http:", "https:")
-        with pytest.raises(SourceUnavailableError, match=r"took more than 0\.3 s"):
+        with pytest.raises(SourceUnavailableError, match=r"took more than 0\.(?:3|2[89]\d*) s"):
             ends(lambda: transport(url).get(url, "/x", 0))
 
 

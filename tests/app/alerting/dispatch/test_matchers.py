@@ -133,10 +133,24 @@ def test_an_expression_that_is_none_by_itself_is_refused(pattern: str) -> None:
         made("host", "=~", pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(((.{0,9}){0,10}){0,10})", r"(?i)\pL" * 200])
+@pytest.mark.parametrize(
+    "pattern", ["(((.{0,9}){0,10}){0,10})", r"(?i)\pL" * 200, "(((.?){10}){10}){9}", "([^a]{90}){9}"]
+)
 def test_an_expression_that_takes_long_however_short_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="fewer or smaller repetitions"):
         made("host", "=~", pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}", "[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}",
+        "|".join(f"node{n}[.]example[.]org" for n in range(100)),
+        r"job_\d{13}_\d{4,}", "(a|b)*c+d?", r"\pL{1,20}", "x{500}",
+    ],
+)  # fmt: skip
+def test_expressions_as_people_write_them_are_taken(pattern: str) -> None:
+    assert made("host", "=~", pattern).value == pattern
 
 
 def test_quoted_expressions_end_with_the_text() -> None:
