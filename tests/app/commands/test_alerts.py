@@ -233,3 +233,12 @@ def test_what_is_piped_is_never_cut(config: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "40")
     shown = invoke("alerts", "list", "-c", config).stdout
     assert all(str(alert["summary"]) in shown for alert in alerts_of(config))
+
+
+def test_one_that_is_over_does_not_keep_others_from_being_acknowledged(config: Path) -> None:
+    by_state = {str(alert["state"]): str(alert["id"]) for alert in alerts_of(config)}
+    result = invoke("alerts", "ack", by_state["resolved"], by_state["firing"], "-c", config)
+    assert result.exit_code == 1
+    assert f"{by_state['firing']} is acknowledged." in result.stdout
+    assert "clustercep: " in result.stderr
+    assert invoke("alerts", "ack", by_state["resolved"], "-c", config).exit_code == 2
