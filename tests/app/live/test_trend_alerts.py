@@ -133,6 +133,8 @@ def test_histories_of_jobs_are_judged_by_trends_of_jobs_alone() -> None:
     of_jobs = engine.compile_query(TEXT.replace("GROUP BY host", "GROUP BY host, job_id"), SCHEMA, {}, name="rising")
     assert _is_of_jobs(of_jobs)
     assert not _is_of_jobs(QUERY)
+    keyed = "PATTERN MapEnd+ m WHERE [job_id] GROUP BY host WITHIN 40 SLIDE 20 RETURN host, COUNT(*) AS n"
+    assert not _is_of_jobs(engine.compile_query(keyed, SCHEMA, {}, name="keyed")), "it adds over the jobs of a host"
 
 
 def test_numbers_beyond_all_doubles_are_compared() -> None:
