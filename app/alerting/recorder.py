@@ -620,11 +620,12 @@ class Recorder:
         return covering is None or (row["open"] and row["state"] != State.RESOLVED)
 
     def _follow_silences(self, alert_ids: Sequence[str], actor: str = lifecycle.SYSTEM, note: str = "") -> None:
-        """These are silenced, or no longer, as the silences say."""
+        """These are silenced, or no longer, as the silences say; told in this order, which is that of their ids
+        wherever several parts of a step share them."""
         over = self._writer.silences.over(self._now_ms) if alert_ids else []
         alerts = self._writer.alerts.by_ids(alert_ids)
         self._look_up_notified(alerts)
-        for alert in sorted(alerts, key=lambda alert: (alert.start_ms, alert.id)):
+        for alert in alerts:
             labels = labels_of_row(alert.labels, alert.key, alert.query, alert.severity)
             if (covering := self._holding.covering(labels)) is not None:
                 change = lifecycle.on_silence(State(alert.state), alert.silenced, actor, note or reason_of(covering))

@@ -148,6 +148,19 @@ def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, n=st.sampled_from(PARTS))
 def test_parts_leave_the_same_as_one_transaction(any_store: Store, steps: list[Any], n: int) -> None:
+    assert_parts_leave_the_same(any_store, steps, n)
+
+
+def test_those_that_a_silence_no_longer_hides_are_told_in_one_order(any_store: Store) -> None:
+    begun = [match("slow", "t1", 100 * i, 0, 1.0, 1.0) for i in range(8)]
+    assert_parts_leave_the_same(any_store, [(begun[:4], [], 0, "silence"), (begun[4:], [], 0, ""), ([], [], 0, "")], 1)
+    by_start = sorted((alert for alert in any_store.alerts() if alert.revision > 1), key=lambda alert: alert.start_ms)
+    assert len(by_start) > 4
+    assert by_start != sorted(by_start, key=lambda alert: alert.id), "these would be in one order by chance"
+
+
+def assert_parts_leave_the_same(any_store: Store, steps: list[Any], n: int) -> None:
+    """What is in the store after the steps, in one transaction each and in parts of `n` alerts."""
     found = []
     for parts in (0, n):
         with any_store.transaction() as writer:
