@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any, ClassVar
 
 import engine
-from engine.errors import UnsupportedQueryError
 from engine.events import EventSchema
 
 Value = int | float | str | None
@@ -59,21 +58,7 @@ class QueryRequest:
         """The query, last, after those that it uses; raises QueryError."""
         texts = {**self.others, self.name: self.text}
         parameters = {**self.others_parameters, self.name: self.parameters}
-        refuse_trends(engine.resolve_queries(texts, schema, parameters, only=[self.name]))
         return engine.compile_queries(texts, schema, parameters, only=[self.name])
-
-
-def refuse_trends(queries: Sequence[engine.ResolvedQuery]) -> None:
-    """Raises UnsupportedQueryError for a query about trends: its rows have windows and no events, unlike those here."""
-    for query in queries:
-        if query.is_trend:
-            raise UnsupportedQueryError(
-                "queries about trends are not evaluated here by this version",
-                query.query.pattern.span,
-                "a query about matches",
-                "evaluate it with clustercep match",
-                name=query.name,
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +133,20 @@ class ResultRow:
     candidates: dict[str, list[str]] | None = None
     exact: bool = True
     capped: bool = False
+    of_trends: bool = False
+    """It is about all trends of a group in the window from `first_lo_ms` to `last_hi_ms`, of which `bindings` has a
+    sample at most; `exact`: none of its whole numbers is rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowValues:
+    """What a query about trends would return without HAVING: for each window and group, beside each other, when the
+    window ends, the group, and each number; None for NULL and NaN, text for what is no finite double."""
+
+    kind: ClassVar[str] = "windows"
+    end_ms: list[int]
+    groups: list[dict[str, Value]]
+    values: dict[str, list[Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +178,9 @@ class Failure:
     message: str
 
 
-Message = Progress | Tasks | Note | ResultRow | End | Failure
+Message = Progress | Tasks | Note | ResultRow | WindowValues | End | Failure
 _KINDS: dict[str, type[Message]] = {
-    message.kind: message for message in (Progress, Tasks, Note, ResultRow, End, Failure)
+    message.kind: message for message in (Progress, Tasks, Note, ResultRow, WindowValues, End, Failure)
 }
 
 
@@ -236,6 +235,16 @@ def result_row(row: engine.MatchRow) -> ResultRow:
         candidates=None if row.candidates is None else _ids(row.candidates),
         exact=bool(row.exact),
         capped=bool(row.capped),
+        of_trends=row.is_of_trends,
+    )
+
+
+def window_values(rows: Sequence[engine.MatchRow], names: Sequence[str]) -> WindowValues:
+    """These values of rows about trends."""
+    return WindowValues(
+        end_ms=[int(row.last_hi_ms) for row in rows],
+        groups=[{name: _plain(value) for name, value in row.key} for row in rows],
+        values={name: [_plain(row.values[name]) for row in rows] for name in names},
     )
 
 
@@ -281,6 +290,7 @@ __all__ = [
     "RunLimits",
     "Tasks",
     "Value",
+    "WindowValues",
     "as_json",
     "assumes_end",
     "from_json",
@@ -289,4 +299,5 @@ __all__ = [
     "read_request",
     "request_line",
     "result_row",
+    "window_values",
 ]

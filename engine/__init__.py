@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.baselines import BaselineKind
     from engine.compiled.fitting import fitting_events
     from engine.compiled.query import CompiledQuery, compile_query
+    from engine.compiled.trend_values import TrendThreshold, every_window, trend_numbers, trend_thresholds
     from engine.kernels.compile.cache import kernels_are_compiled
     from engine.kernels.compile.portable import portable_kernels
     from engine.kernels.compile.processes import CompiledKernels
@@ -63,6 +64,8 @@ _HOMES = {
     "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.output.rows",
     "RowSink": "engine.matching.output.rows",
+    "TrendThreshold": "engine.compiled.trend_values",
+    "every_window": "engine.compiled.trend_values",
     "fitting_events": "engine.compiled.fitting",
     "OverloadControl": "engine.runtime.shedding.control",
     "PartQuota": "engine.runtime.row_quota",
@@ -104,6 +107,8 @@ _HOMES = {
     "resolve_queries": "engine.runtime.composition",
     "rows_schema": "engine.matching.output.tables",
     "rows_tables": "engine.matching.output.tables",
+    "trend_numbers": "engine.compiled.trend_values",
+    "trend_thresholds": "engine.compiled.trend_values",
     "united": "engine.uncertainty.possibilities",
     "warm_kernels": "engine.runtime.warm",
     "with_consumed": "engine.runtime.composition",
@@ -134,6 +139,7 @@ __all__ = [
     "ResolvedQuery",
     "RowBlock",
     "RowSink",
+    "TrendThreshold",
     "admit",
     "aggregates_of_lists",
     "answer_while_compiling",
@@ -147,6 +153,7 @@ __all__ = [
     "compile_query",
     "compiling_beside",
     "confidence_rank",
+    "every_window",
     "fitting_events",
     "flat_ids",
     "joined_rows",
@@ -170,6 +177,8 @@ __all__ = [
     "row_to_json",
     "rows_schema",
     "rows_tables",
+    "trend_numbers",
+    "trend_thresholds",
     "united",
     "warm_kernels",
     "with_consumed",

@@ -64,8 +64,7 @@ def _of_trends(row: engine.MatchRow | ReferenceRow, window: tuple[int, int]) -> 
 
 
 def _is_of_trends(row: engine.MatchRow | ReferenceRow) -> bool:
-    """Whether it is about all trends of a window; the events that come with it are a sample."""
-    return not row.bindings or (isinstance(row, engine.MatchRow) and row.n_events is not None)
+    return row.is_of_trends if isinstance(row, engine.MatchRow) else not row.bindings
 
 
 def _at_least_one(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:

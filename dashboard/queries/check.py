@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import engine
 from app.event_columns import parse_number
 from app.queries import MAX_QUERY_BYTES, parameter_values
-from app.query_messages import refuse_trends
 from collectors.schema import load_event_types
 from dashboard.editor_component import ShownProblem
 from engine.errors import EngineError, QueryError
@@ -68,7 +67,6 @@ def check_query(
         return Checked(None, ShownProblem(f"parameter {message}", expected=expected or None), {})
     try:
         texts, parameters = {**others.texts, name: text}, {**others.parameters, name: values}
-        refuse_trends(engine.resolve_queries(texts, load_event_types(), parameters, only=[name]))
         queries = engine.compile_queries(texts, load_event_types(), parameters, only=[name])
         engine.Engine(queries, load_event_types())
     except QueryError as error:

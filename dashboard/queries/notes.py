@@ -50,7 +50,12 @@ def _notes(limits: Mapping[EndReason, str], more: str, end: End, snapshot: Snaps
     if any(not row.count_exact for row in snapshot.rows):
         notes.append("Some counts are lower bounds (at least): the work budget of the search was spent.")
     notes += left_out
-    if end.assumes_end and end.reason is EndReason.FINISHED:
+    if snapshot.windows and end.reason is EndReason.FINISHED:
+        notes.append(
+            "The last windows reach beyond the end of the span, and the first ones begin before it: they have only "
+            "the events within it."
+        )
+    elif end.assumes_end and end.reason is EndReason.FINISHED:
         notes.append(
             "The query asks that something does not happen: the end of the span counts as the end of all events, so "
             "that rows near it may be too early."

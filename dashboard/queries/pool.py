@@ -32,6 +32,7 @@ from app.query_messages import (
     ResultRow,
     RunLimits,
     Tasks,
+    WindowValues,
     from_json,
     request_line,
 )
@@ -66,6 +67,8 @@ class Snapshot:
     tasks: Tasks | None = None
     """Of a run on Spark."""
     notes: tuple[str, ...] = ()
+    windows: tuple[WindowValues, ...] = ()
+    """Of a query about trends, in order of their ends."""
 
 
 class QueryRun(Generic[L]):
@@ -85,6 +88,7 @@ class QueryRun(Generic[L]):
         self._progress: Progress | None = None
         self._tasks: Tasks | None = None
         self._notes: list[str] = []
+        self._windows: list[WindowValues] = []
         self._end: End | None = None
         self._failure: str | None = None
         self._is_stopped = False
@@ -119,6 +123,7 @@ class QueryRun(Generic[L]):
                 seconds=(self._clock() if self._ended is None else self._ended) - self._started,
                 tasks=self._tasks,
                 notes=tuple(self._notes),
+                windows=tuple(self._windows),
             )
 
     def stop(self) -> None:
@@ -180,6 +185,8 @@ class QueryRun(Generic[L]):
                     self._notes.append(message.text)
                 case ResultRow():
                     self._rows.append(message)
+                case WindowValues():
+                    self._windows.append(message)
                 case End():
                     self._end = message
                 case Failure():

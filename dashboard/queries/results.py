@@ -17,7 +17,8 @@ from dashboard.times import local
 from dashboard.units import shown_column
 
 JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE = "Job", "First event", "Last event", "Matches", "Events", "Confidence"
-OWN_COLUMNS = (JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE)
+BEGINS, ENDS, ROUNDED = "Window after", "Window until", "Rounded"
+OWN_COLUMNS = (JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE, BEGINS, ENDS, ROUNDED)
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -32,7 +33,7 @@ def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.Data
     """One line per row: job (an address of `job_url`), key, RETURN values as inert text, with their units or as
     numbers, then the rest.
 
-    Times are those of the viewer's zone, without a zone.
+    Times are those of the viewer's zone, without a zone. Rows about trends have windows instead of events.
     """
     names = value_names(rows)
     columns: dict[str, list[Any]] = {}
@@ -43,8 +44,13 @@ def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.Data
         values = [{**row.key, **row.values}.get(name) for row in rows]
         if name != "job_id" or values != jobs:  # else it stands there already
             columns[_free(name)] = shown_column(name, values)
-    columns[FIRST] = [local(row.first_lo_ms).replace(tzinfo=None) for row in rows]
-    columns[LAST] = [local(row.last_hi_ms).replace(tzinfo=None) for row in rows]
+    of_trends = any(row.of_trends for row in rows)
+    columns[BEGINS if of_trends else FIRST] = [local(row.first_lo_ms).replace(tzinfo=None) for row in rows]
+    columns[ENDS if of_trends else LAST] = [local(row.last_hi_ms).replace(tzinfo=None) for row in rows]
+    if of_trends:
+        if not all(row.exact for row in rows):
+            columns[ROUNDED] = [not row.exact for row in rows]
+        return pd.DataFrame(columns)
     columns[CONFIDENCE] = [row.confidence for row in rows]
     columns[EVENTS] = [sum(row.n_bound.values()) for row in rows]
     if any(row.count != 1 or not row.count_exact for row in rows):
@@ -65,13 +71,18 @@ def n_matches(row: ResultRow) -> str:
 def as_csv(rows: Sequence[ResultRow]) -> str:
     """One line per row. Text that a spreadsheet would run as a formula gets an apostrophe before it."""
     names = value_names(rows)
-    own = ("first_lo_ms", "last_hi_ms", "confidence", "matches", "matches_exact")
+    own: tuple[str, ...] = ("first_lo_ms", "last_hi_ms", "confidence", "matches", "matches_exact")
+    of_trends = any(row.of_trends for row in rows)
+    if of_trends:
+        own = ("window_start_ms", "window_end_ms", "exact")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_cell(name) for name in (*own, *names)])
     for row in rows:
         values = {**row.key, **row.values}
-        numbers = (row.first_lo_ms, row.last_hi_ms, row.confidence, row.count, row.count_exact)
+        numbers: tuple[object, ...] = (row.first_lo_ms, row.last_hi_ms, row.confidence, row.count, row.count_exact)
+        if of_trends:
+            numbers = (row.first_lo_ms, row.last_hi_ms, row.exact)
         writer.writerow([*numbers, *(_cell(values.get(name)) for name in names)])
     return out.getvalue()
 

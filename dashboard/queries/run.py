@@ -24,15 +24,19 @@ from app.query_messages import (
     QueryRequest,
     ResultRow,
     RunLimits,
+    WindowValues,
     assumes_end,
     n_chars,
     result_row,
+    window_values,
 )
 from collectors.schema import load_event_types
 from engine.errors import EngineError, QueryError
 from engine.events import EventBatch, EventSchema
 
 BATCH_ROWS = 20_000
+MAX_WINDOWS = 20_000
+"""Values of so many windows and groups are told for the chart; rows come beside them."""
 FIRST_BATCH_ROWS = 2_000
 """The first rows should not wait for a long batch."""
 
@@ -90,6 +94,10 @@ class _Run:
     clock: Callable[[], float]
     memory_bytes: Callable[[], int]
     started: float
+    every_window: engine.CompiledQuery | None = None
+    """Of a query about trends: itself without HAVING."""
+    n_windows: int = 0
+    """Of these, so many are told."""
     n_events: int = 0
     n_rows: int = 0
     n_row_chars: int = 0
@@ -107,7 +115,10 @@ class _Run:
     ) -> Self:
         queries = request.compiled(schema)
         bounds = engine.Limits(max_rows=limits.engine_max_rows, work_budget=limits.engine_work_budget)
-        return cls(queries[-1], engine.Engine(queries, schema, limits=bounds), limits, clock, memory_bytes, clock())
+        own = queries[-1]
+        of_all = engine.every_window(own) if own.resolved.is_trend else None
+        running = engine.Engine([*queries, of_all] if of_all else queries, schema, limits=bounds)
+        return cls(own, running, limits, clock, memory_bytes, clock(), of_all)
 
     def evaluate(self, request: QueryRequest, log: Log, batch_rows: int) -> Iterator[Message]:
         types, span = self.query.read_types, {"from_ms": request.from_ms, "to_ms": request.to_ms}
@@ -119,7 +130,7 @@ class _Run:
             part = batch if len(batch) <= room else EventBatch(batch.table.slice(0, room))
             if len(part):
                 # Events of the batch's last time wait for others of that time.
-                yield from self._told(self._own(self.running.process(part, int(part.t_lo_ms[-1]))))
+                yield from self._told(self.running.process(part, int(part.t_lo_ms[-1])))
                 self.n_events += len(part)
                 yield Progress(self.n_events, max(n_estimated, self.n_events), self.running.watermark_ms, self.n_rows)
             stopped = EndReason.EVENT_LIMIT if len(part) < len(batch) else self._stopped()
@@ -128,7 +139,7 @@ class _Run:
                 break
         # What waits for the last watermark is decided with what is known, unless there is no time or room left.
         if reason in (EndReason.FINISHED, EndReason.EVENT_LIMIT) and not self._is_full:
-            yield from self._told(self._own(self.running.finish()))
+            yield from self._told(self.running.finish())
         yield self._end(self._stopped_by_rows() or reason)
 
     @property
@@ -136,12 +147,14 @@ class _Run:
         """LIMIT has been reached, and there are more rows: none of the later ones will be told."""
         return self.running.statistics[self.query.name].is_full
 
-    def _own(self, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
+    def _of(self, query: engine.CompiledQuery, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
         """Without those of the queries that it uses, where they say something by themselves."""
-        return [row for row in rows if row.query == self.query.name] if self.query.producers else rows
+        is_alone = self.every_window is None and not self.query.producers
+        return rows if is_alone else [row for row in rows if row.query == query.name]
 
-    def _told(self, rows: Sequence[engine.MatchRow]) -> Iterator[ResultRow]:
-        for row in rows:
+    def _told(self, rows: Sequence[engine.MatchRow]) -> Iterator[ResultRow | WindowValues]:
+        yield from self._windows(rows)
+        for row in self._of(self.query, rows):
             self.capped = self.capped or row.capped
             if self._stopped_by_rows():
                 return
@@ -149,6 +162,15 @@ class _Run:
             self.n_rows += 1
             self.n_row_chars += n_chars(told)
             yield told
+
+    def _windows(self, rows: Sequence[engine.MatchRow]) -> Iterator[WindowValues]:
+        """The values of windows, as many as a chart can show."""
+        if self.every_window is None:
+            return
+        found = self._of(self.every_window, rows)[: MAX_WINDOWS - self.n_windows]
+        self.n_windows += len(found)
+        if found:
+            yield window_values(found, engine.trend_numbers(self.every_window))
 
     def _stopped(self) -> EndReason | None:
         if (self.clock() - self.started) * 1000 >= self.limits.timeout_ms:

@@ -14,16 +14,20 @@ from app.query_messages import MAX_IDS, End, HistoryLimits, ResultRow, RunLimits
 from dashboard.events.details import bound_events_frame
 from dashboard.queries.pool import QueryRun, Snapshot
 from dashboard.queries.results import (
+    BEGINS,
     CONFIDENCE,
+    ENDS,
     EVENTS,
     FIRST,
     JOB,
     LAST,
+    ROUNDED,
     as_csv,
     as_json_lines,
     n_matches,
     result_frame,
 )
+from dashboard.queries.window_chart import chart_of_windows
 from dashboard.store import AppError, event_log
 from dashboard.text import md
 from dashboard.times import exactly
@@ -49,20 +53,25 @@ def account(end: End, notes: Sequence[str], span: str) -> None:
     """How a run ended that came to its end: what has to be known of its rows, and how much was read in the `span`."""
     for text in notes:
         st.warning(text, icon=":material/info:")
-    st.caption(f"{end.n_rows:,} rows from {end.n_events:,} events{span}, in {end.seconds:.1f} s")
+    rows = "1 row" if end.n_rows == 1 else f"{end.n_rows:,} rows"
+    st.caption(f"{rows} from {end.n_events:,} events{span}, in {end.seconds:.1f} s")
 
 
 def results(run: AnyRun, snapshot: Snapshot, *, of_log: bool = True) -> None:
     """All rows. `of_log`: their events are those of the event log; else it may have them or not."""
     rows = snapshot.rows
+    chart_of_windows(run, snapshot)
     if not rows:
-        if snapshot.end is not None:
+        if snapshot.end is not None and snapshot.windows:
+            st.info("HAVING lets no window through: the values are those of the chart.", icon=":material/filter_alt:")
+        elif snapshot.end is not None:
             st.info(
                 "No match. Choose a longer span, or look at the plan: which predicate may be too strict?",
                 icon=":material/search_off:",
             )
         return
-    chosen = _table(rows, f"editor-rows-{run.id}", choose=True)
+    has_events = any(row.bindings for row in rows)
+    chosen = _table(rows, f"editor-rows-{run.id}", choose=has_events)
     table, lines = _files(run.id, rows)
     as_table, as_lines, _ = st.columns([1, 1, 3])
     for column, label, data, kind, mime in (
@@ -72,7 +81,9 @@ def results(run: AnyRun, snapshot: Snapshot, *, of_log: bool = True) -> None:
         column.download_button(
             label, data, f"{run.request.name}.{kind}", mime, icon=":material/download:", on_click="ignore"
         )
-    if chosen is None:
+    if not has_events:
+        st.caption("A row is about all trends of its window, after its begin up to its end; it names no events.")
+    elif chosen is None:
         st.caption("Select a row to see the events behind it.")
     else:
         _details(rows[chosen], run.request.variables_of_others(), of_log=of_log)
@@ -93,6 +104,9 @@ def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
         JOB: st.column_config.LinkColumn(JOB, display_text=r"id=(.+)$", help="Open the page of this job."),
         FIRST: st.column_config.DatetimeColumn(FIRST, format="YYYY-MM-DD HH:mm:ss.SSS"),
         LAST: st.column_config.DatetimeColumn(LAST, format="YYYY-MM-DD HH:mm:ss.SSS"),
+        BEGINS: st.column_config.DatetimeColumn(BEGINS, format="YYYY-MM-DD HH:mm:ss.SSS"),
+        ENDS: st.column_config.DatetimeColumn(ENDS, format="YYYY-MM-DD HH:mm:ss.SSS"),
+        ROUNDED: st.column_config.CheckboxColumn(ROUNDED, help="A whole number of the row is beyond 2^63."),
         CONFIDENCE: st.column_config.NumberColumn(CONFIDENCE, format="%.3f"),
         EVENTS: st.column_config.NumberColumn(EVENTS, help="Events that the match binds."),
     }
@@ -115,7 +129,8 @@ def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
 def _details(row: ResultRow, matches: Mapping[str, str], *, of_log: bool) -> None:
     """The events that a row binds, from the log."""
     with st.container(border=True):
-        about = f"{exactly(row.first_lo_ms)} to {exactly(row.last_hi_ms)}, confidence {row.confidence:.3f}"
+        about = f"{exactly(row.first_lo_ms)} to {exactly(row.last_hi_ms)}"
+        about += "; a sample of the events" if row.of_trends else f", confidence {row.confidence:.3f}"
         if row.count != 1 or not row.count_exact:
             about += f"; the row stands for {n_matches(row)} matches, of which the best is shown"
         st.caption(about)

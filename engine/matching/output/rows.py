@@ -79,6 +79,11 @@ class MatchRow:
         return replace(self, bindings={}, candidates=None, possible=None)
 
     @property
+    def is_of_trends(self) -> bool:
+        """Whether it is about all trends of a window; the events that come with it are a sample."""
+        return self.window is not None and (self.n_events is not None or not self.bindings)
+
+    @property
     def event_ids(self) -> tuple[str, ...]:
         """The ids of all events of the match, variable by variable in pattern order."""
         return tuple(event_id for binding in self.bindings.values() for event_id in flat_ids(binding))

@@ -268,6 +268,31 @@ def test_a_run_gives_rows_with_links_and_files(installation: Installation) -> No
     assert "20 rows from 60 events" in texts(page)
 
 
+def test_a_run_about_trends_shows_every_window_with_the_threshold(installation: Installation) -> None:
+    text = """PATTERN MapEnd+ m
+WHERE   m.period_ms < NEXT(m).period_ms
+GROUP BY job_id
+WITHIN  10 s SLIDE 10 s
+HAVING  COUNT(*) >= 1000
+RETURN  job_id, COUNT(*) AS n_rising
+"""
+    # 1 event ends at 0 and 2^9 - 1 trends are in (0, 10 s], 2^9 - 1 in (10 s, 20 s], one in (20 s, 30 s].
+    installation.log(attempts(19))
+    page = view("editor", text=text)
+    assert field(page)["verdict"].startswith("✓ Valid")
+    page.button(key="editor-run-button").click()
+    said = texts(finished(rerun(page)))
+    assert "0 rows from 19 events" in said
+    assert "HAVING lets no window through" in said
+    assert "they have only the events within it" in said
+    (chart,) = page.get("vega_lite_chart")
+    assert "HAVING >= 1,000" in str(chart.proto)
+    page = view("editor", text=text.replace(">= 1000", "> 1"))
+    page.button(key="editor-run-button").click()
+    finished(rerun(page))
+    assert set(page.dataframe[-1].value["Job"]) == {"job?id=job_1_1"}
+
+
 def test_a_run_uses_the_parameters_and_the_span(installation: Installation) -> None:
     installation.log(attempts(30))
     page = view("editor", **{"name": "slow", "p.least": "500", "from": "3000", "to": "9950"})
