@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import times
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
 from dashboard.events.hosts import host_of, hosts_of
+from dashboard.queries.list import is_about_trends
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert, lines
 from dashboard.units import shown_value
@@ -105,11 +106,12 @@ def _records(kept: Sequence[EvidenceRow]) -> None:
 
 
 def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[EvidenceRow]) -> str:
-    told = f"The {len(kept):,} events of the match shown." if len(kept) > 1 else "The only event of the match shown."
+    whose = "of the trends of the window shown" if is_about_trends(alert.query) else "of the match shown"
+    told = f"The {len(kept):,} events {whose}." if len(kept) > 1 else f"The only event {whose}."
     if alert.best_n_events > len(evidence):
-        told = f"{len(kept):,} of the {alert.best_n_events:,} events of the match shown: both ends of it are kept."
+        told = f"{len(kept):,} of the {alert.best_n_events:,} events {whose}: both ends of it are kept."
     elif len(kept) < len(evidence):
-        told = f"{len(kept):,} of the {len(evidence):,} events of the match shown; the others are no longer kept."
+        told = f"{len(kept):,} of the {len(evidence):,} events {whose}; the others are no longer kept."
     return told
 
 

@@ -100,6 +100,27 @@ def _loaded(stamp: str, _settings: Settings) -> KnownQueries:
     return known_queries(_settings)
 
 
+def is_about_trends(name: str) -> bool:
+    """Whether a query of this name is there and aggregates trends; without compiling anything."""
+    now = settings()
+    return name in _about_trends(files_stamp(now), now)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _about_trends(stamp: str, _settings: Settings) -> frozenset[str]:
+    del stamp
+    return frozenset(
+        name for name, path in query_files(_settings.queries.directory, []).items() if _is_trend(_text(path), name)
+    )
+
+
+def _is_trend(text: str, name: str) -> bool:
+    try:
+        return engine.parse(text, name).is_trend
+    except QueryError:
+        return False
+
+
 def known_queries(settings: Settings) -> KnownQueries:
     """Read and compile every file, those that are switched off too; nothing raises for what stands in them."""
     problems: list[str] = []
@@ -178,6 +199,7 @@ __all__ = [
     "QueryState",
     "default_values",
     "files_stamp",
+    "is_about_trends",
     "known_queries",
     "loaded_queries",
 ]

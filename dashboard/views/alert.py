@@ -20,6 +20,7 @@ from dashboard.alerts import table as alert_table
 from dashboard.alerts.runbook import runbook_md
 from dashboard.alerts.words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS
+from dashboard.queries.list import is_about_trends
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value
@@ -28,6 +29,8 @@ from dashboard.watch_banner import present_ms
 REFRESH_S = 10
 AROUND_MS = 600_000
 """How much of the cluster's time before and after the alert its link shows."""
+
+OVER_TIME = "Runs the query in the editor: what it computes for each window, with its threshold."
 
 MAX_HOST_LINKS = 10
 """Hosts of one role with a link each."""
@@ -147,6 +150,11 @@ def _links(alert: AlertRow) -> None:
         if alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
         links.link("query", "The query", icon=":material/search:", name=alert.query)
+        if is_about_trends(alert.query):
+            around_ms = max(AROUND_MS, 3 * (alert.end_ms - alert.start_ms))
+            span = (alert.start_ms - around_ms, alert.end_ms + around_ms)
+            icon = ":material/show_chart:"
+            links.link("editor", "Its values over time", icon=icon, help=OVER_TIME, name=alert.query, span=span)
         for label, url in _elsewhere(alert):
             st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
 

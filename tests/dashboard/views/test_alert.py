@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,8 +13,10 @@ from app.alerting.evidence import KnownEvent
 from app.store.api import AlertFilter
 from app.store.models import AlertRow
 from app.store.writing.writer import Writer
+from dashboard.alerts import evidence
 from dashboard.alerts.words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
+from dashboard.views import alert as alert_view
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
 from tests.dashboard.query_fixtures import in_address, rerun, texts, view
 
@@ -62,6 +65,27 @@ def test_its_evidence_is_there(raised: Raised) -> None:
     assert events["to"] == ["exact", "2023-11-14 22:13:21.900", "2023-11-14 22:13:22.900"]
     assert [found.value for found in test.code] == ["line of e1", "line of e2", "line of e3"]
     assert len(test.get("vega_lite_chart")) == 1
+
+
+def test_of_trends_it_leads_to_the_values_over_time(raised: Raised, monkeypatch: pytest.MonkeyPatch) -> None:
+    alert = alert_of(raised, "t2")
+    test = view("alert", id=alert.id)
+    assert "The 3 events of the match shown." in texts(test)
+    assert "Its values over time" not in links_of(test)
+    for module in (alert_view, evidence):
+        monkeypatch.setattr(module, "is_about_trends", lambda name: name == "slow")
+    test = view("alert", id=alert.id)
+    assert "The 3 events of the trends of the window shown." in texts(test)
+    around_ms = 600_000
+    given = {"name": "slow", "from": str(alert.start_ms - around_ms), "to": str(alert.end_ms + around_ms)}
+    assert dict(parse_qsl(urlsplit(links_of(test)["Its values over time"]).query)) == given
+
+
+def links_of(test: AppTest) -> dict[str, str]:
+    """Addresses by what the link says."""
+    return {found.proto.label: f"{found.proto.page}?{found.proto.query_string}" for found in test.get("page_link")} | {
+        found.proto.label: found.proto.url for found in test.get("link_button")
+    }
 
 
 def test_history_and_notifications(raised: Raised) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from app.store.models import AlertRow, ReportRow
-from dashboard.queries.list import QueryState, known_queries
-from tests.dashboard.query_fixtures import HOSTILE, Installation, in_address, installation, rerun, texts, view
+from dashboard.queries.list import QueryState, is_about_trends, known_queries
+from tests.dashboard.query_fixtures import HOSTILE, TIMES, Installation, in_address, installation, rerun, texts, view
 
 __all__ = ["installation"]  # a fixture
 
@@ -71,6 +71,14 @@ def test_a_query_without_a_runbook_paragraph_runs_and_is_told_of(installation: I
 
 
 # ------------------------------------------------------------------- the list
+
+
+def test_which_are_about_trends(installation: Installation) -> None:
+    installation.query("rising", "PATTERN MapEnd+ m GROUP BY host WITHIN 1 s SLIDE 1 s RETURN host, COUNT(*) AS n")
+    installation.query("broken", "PATTERN")
+    assert [name for name in ("slow", "rising", "broken", "gone") if is_about_trends(name)] == ["rising"]
+    installation.query("rising", TIMES)
+    assert not is_about_trends("rising"), "files are read again when they have changed"
 
 
 def test_list_with_figures(installation: Installation) -> None:
