@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
 from app.durations import format_duration
-from collectors.time_units import DAY_MS, HOUR_MS
+from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.store import now_ms
 
-FROM, TO = "from", "to"
-"""Names in the URL; values are milliseconds since the epoch."""
+FROM, TO, LAST = "from", "to", "last"
+"""Names in the URL; values are milliseconds, of the first two since the epoch."""
 
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 """1970 to 9999: what a calendar can show."""
 
 LATELY_MS = {"Last hour": HOUR_MS, "Last day": DAY_MS, "Last week": 7 * DAY_MS}
+
+FOLLOWED_MS = {"15 minutes": 15 * MINUTE_MS, "hour": HOUR_MS, "6 hours": 6 * HOUR_MS, "day": DAY_MS}
+"""Spans that go on with what is known."""
 
 Span = tuple[int, int]
 OpenSpan = tuple[int | None, int | None]
@@ -72,6 +76,23 @@ def span_picker(key: str, default: Span) -> Span:
     return chosen
 
 
+def followed_span_picker(key: str, known: Span, default_ms: int) -> tuple[Span, bool]:
+    """The last so many milliseconds of what is known, bound to `?last=`, or two times as in `span_picker`; and whether
+    it follows."""
+    from_ms, to_ms = _in_url(FROM), _in_url(TO)
+    follows = from_ms is None and to_ms is None
+    last_ms = min(_in_url(LAST) or default_ms, LATEST_MS) if follows else None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for label, length_ms in FOLLOWED_MS.items():
+            kind: Literal["primary", "secondary"] = "primary" if length_ms == last_ms else "secondary"
+            st.button(f"Last {label}", key=f"{key}-{length_ms}", type=kind, on_click=_follow, args=(length_ms,))
+    if last_ms is not None:
+        span = (max(known[0], known[1] - last_ms), known[1])
+        _pick(key, span, keep=span)
+        return span, True
+    return span_picker(key, known), False
+
+
 def open_span_picker(key: str) -> OpenSpan:
     """As `span_picker`, each end open where the URL names none."""
     chosen = (_in_url(FROM), _in_url(TO))
@@ -86,7 +107,8 @@ def open_span_picker(key: str) -> OpenSpan:
     return chosen
 
 
-def _pick(key: str, chosen: OpenSpan) -> None:
+def _pick(key: str, chosen: OpenSpan, keep: OpenSpan = (None, None)) -> None:
+    """`keep`: what the address names from the first change on, beside the time that is changed."""
     for column, name, label, time_ms in zip(st.columns(2), (FROM, TO), ("From", "To"), chosen, strict=True):
         # The key holds the value: a URL with other times makes another widget, which starts with them.
         widget = f"{key}-{name}-{time_ms}"
@@ -97,11 +119,15 @@ def _pick(key: str, chosen: OpenSpan) -> None:
             format="YYYY-MM-DD",
             key=widget,
             on_change=_put_into_url,
-            args=(name, widget),
+            args=(name, widget, keep),
         )
 
 
-def _put_into_url(name: str, widget: str) -> None:
+def _put_into_url(name: str, widget: str, keep: OpenSpan = (None, None)) -> None:
+    st.query_params.pop(LAST, None)
+    for other, time_ms in zip((FROM, TO), keep, strict=True):
+        if time_ms is not None:
+            st.query_params[other] = str(time_ms)
     picked = st.session_state.get(widget)
     if picked is None:
         st.query_params.pop(name, None)
@@ -114,8 +140,13 @@ def _lately(length_ms: int) -> None:
     st.query_params[FROM] = str(now_ms() - length_ms)
 
 
+def _follow(length_ms: int) -> None:
+    _any_time()
+    st.query_params[LAST] = str(length_ms)
+
+
 def _any_time() -> None:
-    for name in (FROM, TO):
+    for name in (FROM, TO, LAST):
         st.query_params.pop(name, None)
 
 

@@ -196,8 +196,8 @@ def load_steps(events: pa.Table, bins: TimeBins) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def episodes(events: pa.Table) -> pd.DataFrame:
-    """Runs of Imbalance events without a Balance in between.
+def episodes(events: pa.Table, pause_steps: int = 0) -> pd.DataFrame:
+    """Runs of Imbalance events without a Balance in between; those are one whose pause has at most `pause_steps`.
 
     Columns: metric, cluster, t_from_ms, t_to_ms, n_steps, busy_ratio (mean). A run also ends where more than
     EPISODE_GAP_STEPS steps are missing. The interval is that of the first and the last event: earliest possible begin,
@@ -206,7 +206,7 @@ def episodes(events: pa.Table) -> pd.DataFrame:
     columns = [*SERIES, "t_from_ms", "t_to_ms", "n_steps", "busy_ratio"]
     both = [_of_type(events, event_type, ("busy_ratio",)) for event_type in ("Balance", "Imbalance")]
     frame = pd.concat([part.assign(unbalanced=bool(index)) for index, part in enumerate(both)], ignore_index=True)
-    found = [_episodes_of(part) for _, part in frame.groupby(SERIES, sort=True)]
+    found = [_joined(_episodes_of(part), pause_steps * _step_of(part)) for _, part in frame.groupby(SERIES, sort=True)]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
 
 
@@ -316,11 +316,33 @@ def _binned(part: pd.DataFrame, bins: TimeBins) -> pd.DataFrame:
     )
 
 
+def _step_of(part: pd.DataFrame) -> int:
+    return int(np.median(part["t_to_ms"].to_numpy(np.int64) - part["t_from_ms"].to_numpy(np.int64) + 1))
+
+
+def _joined(found: pd.DataFrame, pause_ms: int) -> pd.DataFrame:
+    """Episodes of one series in order of time, with those joined that follow each other within `pause_ms`."""
+    if pause_ms <= 0 or len(found) < 2:
+        return found
+    begins = found["t_from_ms"].to_numpy(np.int64)[1:] - found["t_to_ms"].to_numpy(np.int64)[:-1] - 1 > pause_ms
+    rows = found.assign(joined=np.cumsum(np.r_[True, begins]), busy=found["busy_ratio"] * found["n_steps"])
+    by_run = rows.groupby("joined", sort=True)
+    whole = by_run.agg(
+        metric=("metric", "first"),
+        cluster=("cluster", "first"),
+        t_from_ms=("t_from_ms", "min"),
+        t_to_ms=("t_to_ms", "max"),
+        n_steps=("n_steps", "sum"),
+        busy=("busy", "sum"),
+    )
+    return whole.assign(busy_ratio=whole["busy"] / whole["n_steps"]).drop(columns="busy").reset_index(drop=True)
+
+
 def _episodes_of(part: pd.DataFrame) -> pd.DataFrame:
     part = part.sort_values(["t_to_ms", "t_from_ms"])
     unbalanced = part["unbalanced"].to_numpy(np.bool_)
     lo_ms, hi_ms = (part[name].to_numpy(np.int64) for name in ("t_from_ms", "t_to_ms"))
-    step_ms = int(np.median(hi_ms - lo_ms + 1))
+    step_ms = _step_of(part)
     gap = np.r_[True, lo_ms[1:] - hi_ms[:-1] - 1 > EPISODE_GAP_STEPS * step_ms]
     begins = unbalanced & (gap | ~np.r_[False, unbalanced[:-1]])
     run = np.cumsum(begins)[unbalanced]

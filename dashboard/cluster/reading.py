@@ -22,6 +22,7 @@ from dashboard.cluster.data import (
     node_marks,
     step_of,
 )
+from dashboard.cluster.hottest import NEEDED, hottest
 from dashboard.store import EventLogReader
 from dashboard.times import Span
 
@@ -33,6 +34,9 @@ LEAST_SLICE_MS = 60_000
 
 PROBE_MS = 5 * 60_000
 """The names of metrics are looked for in so much of the end of the span: a log of months has millions of samples."""
+
+PAUSE_STEPS = 2
+"""An episode of imbalance goes on after so many balanced steps."""
 
 MAX_MARKS = 500
 MAX_POINTS = 500
@@ -61,6 +65,16 @@ def metric_names(log: EventLogReader, from_ms: int, to_ms: int) -> MetricNames:
         if found:
             return MetricNames(dict(sorted(found.items())), len(hosts))
     return MetricNames({}, 0)
+
+
+def read_hottest(log: EventLogReader, from_ms: int, to_ms: int, hosts_with: str) -> pd.DataFrame:
+    """See cluster.hottest.hottest, of the last PROBE_MS of the span."""
+    names = pa.array(sorted(NEEDED))
+    parts = _slices(log, ("name", "host", "value", "t_hi_ms"), max(from_ms, to_ms - PROBE_MS), to_ms, whole=True)
+    return hottest(
+        _with_hosts(part.filter(pc.fill_null(pc.is_in(part.column("name"), names), False)), hosts_with)
+        for part, _, _ in parts
+    )
 
 
 def read_grid(log: EventLogReader, metric: str, from_ms: int, to_ms: int, hosts_with: str) -> tuple[HostGrid, int]:
@@ -103,7 +117,7 @@ def read_load(log: EventLogReader, metric: str, from_ms: int, to_ms: int) -> Loa
         events = events.filter(pc.fill_null(pc.equal(events.column("name"), metric), False))
         names = [metric]
     bins = bins_over(from_ms, to_ms, 1_000, MAX_LOAD_STEPS)
-    return Load(load_steps(events, bins), episodes(events), tuple(names))
+    return Load(load_steps(events, bins), episodes(events, PAUSE_STEPS), tuple(names))
 
 
 def read_node_marks(log: EventLogReader, from_ms: int, to_ms: int, hosts_with: str) -> tuple[pd.DataFrame, int]:
@@ -163,4 +177,13 @@ def _nothing(columns: tuple[str, ...]) -> pa.Table:
     return pa.table({name: pa.array([], pa.null()) for name in columns})
 
 
-__all__ = ["Load", "MetricNames", "metric_names", "read_grid", "read_host", "read_load", "read_node_marks"]
+__all__ = [
+    "Load",
+    "MetricNames",
+    "metric_names",
+    "read_grid",
+    "read_host",
+    "read_hottest",
+    "read_load",
+    "read_node_marks",
+]

@@ -9,18 +9,23 @@ import pandas as pd
 import streamlit as st
 
 from app.alerting.lifecycle import State, state_text
-from collectors.time_units import HOUR_MS
+from app.durations import format_size
+from collectors.time_units import HOUR_MS, MINUTE_MS
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
 from dashboard.charts.job_timeline import attempt_chart
 from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
+from dashboard.cluster.hottest import LOAD, RATES, SHARES
 from dashboard.cluster.reading import (
+    PAUSE_STEPS,
+    PROBE_MS,
     Load,
     MetricNames,
     metric_names,
     read_grid,
     read_host,
+    read_hottest,
     read_load,
     read_node_marks,
 )
@@ -28,16 +33,21 @@ from dashboard.jobs.data import chosen_attempts, lanes
 from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
 from dashboard.store import AlertFilter, AlertRow, event_log, store
 from dashboard.text import inert, md
-from dashboard.times import duration, shown, span_picker, zone
+from dashboard.times import duration, followed_span_picker, shown, zone
 
 DEFAULT_SPAN_MS = HOUR_MS
+REFRESH_S = 15
+"""How often a span that follows looks whether there is more."""
+MAX_HOTTEST = 10
+LEAST_EPISODE_MS = MINUTE_MS
+"""Imbalance that is over sooner is counted and not drawn: one task more or less makes it."""
 MAX_ALERTS = 200
 MAX_BARS = 300
 MAX_METRICS = 24
 PREFERRED = ("cpu_user", "load_one")
 
 AGGREGATIONS: tuple[Aggregation, ...] = ("mean", "max")
-ORDERS: tuple[HostOrder, ...] = ("name", "highest first")
+ORDERS: tuple[HostOrder, ...] = ("highest first", "name")
 
 
 def page() -> None:
@@ -48,7 +58,9 @@ def page() -> None:
     if known is None:
         _nothing("The event log is empty.")
         return
-    from_ms, to_ms = span_picker("cluster", (max(known[0], known[1] - DEFAULT_SPAN_MS), known[1]))
+    (from_ms, to_ms), follows = followed_span_picker("cluster", known, DEFAULT_SPAN_MS)
+    if follows:
+        _follow(known[1])
     names = metric_names(log, from_ms, to_ms)
     if not names.units:
         _nothing(f"There is no sample between {shown(from_ms)} and {shown(to_ms)}; the log ends at {shown(known[1])}.")
@@ -60,6 +72,7 @@ def page() -> None:
     marks, n_more = read_node_marks(log, from_ms, to_ms, hosts_with)
     grid.know(list(dict.fromkeys(marks["host"].tolist())))
     found = heat_map(grid, step_ms, aggregation, order, min(to_ms, known[1]))
+    _hottest(read_hottest(log, from_ms, to_ms, hosts_with))
     _alerts(from_ms, to_ms, axis)
     _heat(found, metric, names.units[metric], marks, n_more, axis)
     _load(read_load(log, metric, from_ms, to_ms), metric, axis)
@@ -86,9 +99,43 @@ def _choices(names: MetricNames) -> tuple[str, Aggregation, HostOrder, str]:
             "Cells show the", AGGREGATIONS, default="mean", required=True, key="show", bind="query-params"
         )
         order = st.segmented_control(
-            "Order of hosts", ORDERS, default="name", required=True, key="order", bind="query-params"
+            "Order of hosts", ORDERS, default="highest first", required=True, key="order", bind="query-params"
         )
-    return metric or options[first], aggregation or "mean", order or "name", hosts_with or ""
+    return metric or options[first], aggregation or "mean", order or "highest first", hosts_with or ""
+
+
+@st.fragment(run_every=REFRESH_S)
+def _follow(until_ms: int) -> None:
+    """Show the page anew once more is known than when it was made."""
+    known = event_log().span()
+    if known is not None and known[1] > until_ms:
+        st.rerun()
+    st.caption(f"Up to {shown(until_ms)}, and further as events come.")
+
+
+def _hottest(frame: pd.DataFrame) -> None:
+    """The busiest hosts, and what keeps them busy."""
+    if len(frame.columns) < 2 or frame.empty:
+        return
+    st.subheader("Hottest hosts")
+    shares = {
+        name: st.column_config.ProgressColumn(name, format="%.0f %%", min_value=0, max_value=100)
+        for name in SHARES
+        if name in frame
+    }
+    rates = {name: [f"{format_size(value)}/s" for value in frame[name].fillna(0)] for name in RATES if name in frame}
+    numbers = {name: st.column_config.NumberColumn(name, format="%.2f") for name in (LOAD, "Load") if name in frame}
+    top = frame.assign(**rates, Host=[inert(host, 60) for host in frame["Host"]]).head(MAX_HOTTEST)
+    st.dataframe(top, hide_index=True, placeholder="", column_config={**shares, **numbers}, key="hottest")
+    more = f" {len(top):,} of {len(frame):,} hosts are shown." if len(frame) > len(top) else ""
+    st.caption(
+        f"Means of the last {duration(PROBE_MS)} of the span, the busiest host first; memory without buffers and "
+        f"cached files.{more}"
+    )
+
+
+def _n_episodes(n: int) -> str:
+    return "1 episode of imbalance" if n == 1 else f"{n:,} episodes of imbalance"
 
 
 def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
@@ -174,15 +221,16 @@ def _load(load: Load, metric: str, axis: TimeAxis) -> None:
             icon=":material/show_chart:",
         )
         return
-    st.altair_chart(load_chart(load.steps, load.episodes, axis), alt="Standard deviation of the load over time")
+    long = load.episodes[load.episodes["t_to_ms"] - load.episodes["t_from_ms"] >= LEAST_EPISODE_MS]
+    st.altair_chart(load_chart(load.steps, long, axis), alt="Standard deviation of the load over time")
     of = ", ".join(md(name, 60) for name in load.metrics)
     other = "" if metric in load.metrics else f" It is derived from {of} alone, whatever metric is shown above."
-    n_steps = int(load.episodes["n_steps"].sum()) if len(load.episodes) else 0
     thin = " Several steps share a point: the line is their mean." if (load.steps["n_steps"] > 1).any() else ""
     st.caption(
         f"Population standard deviation of {of} over all hosts, each step as wide as its samples. "
-        f"{len(load.episodes):,} episodes of imbalance (orange bands) with {n_steps:,} steps: the share of busy hosts "
-        f"was between the limits of the settings (load.low_ratio, load.high_ratio).{other}{thin}"
+        f"{_n_episodes(len(long))} of at least {duration(LEAST_EPISODE_MS)} (orange bands), "
+        f"{len(load.episodes) - len(long):,} shorter: the share of busy hosts was between the limits of the settings "
+        f"(load.low_ratio, load.high_ratio), but for {PAUSE_STEPS} steps at a time.{other}{thin}"
     )
 
 

@@ -274,6 +274,42 @@ def test_spans_of_late_and_back_to_any_time() -> None:
     assert rerun(test).text[0].value == "(None, None)"
 
 
+FOLLOWED = "followed_span_picker('p', (5, 10_000_000), 3_600_000)"
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, ((6_400_000, 10_000_000), True)),
+        ({"last": "900000"}, ((9_100_000, 10_000_000), True)),
+        ({"last": "9" * 30}, ((6_400_000, 10_000_000), True)),
+        ({"last": "0"}, ((6_400_000, 10_000_000), True)),
+        ({"last": "99999999"}, ((5, 10_000_000), True)),
+        ({"last": "900000", "from": "7"}, ((7, 10_000_000), False)),
+        ({"to": "7"}, ((5, 7), False)),
+    ],
+)
+def test_a_span_follows_what_is_known(params: dict[str, str], expected: tuple[tuple[int, int], bool]) -> None:
+    test = AppTest.from_string(PICKER.format(FOLLOWED))
+    for name, value in params.items():
+        test.query_params[name] = value
+    assert rerun(test).text[0].value == repr(expected)
+
+
+def test_a_span_that_follows_is_chosen_and_left_again() -> None:
+    test = rerun(AppTest.from_string(PICKER.format(FOLLOWED)))
+    test.button(key="p-900000").click()
+    assert rerun(test).text[0].value == "((9100000, 10000000), True)"
+    assert in_address(test, "last") == "900000"
+    test.datetime_input[0].set_value(datetime(1970, 1, 1, 1, 0))
+    assert rerun(test).text[0].value == "((3600000, 10000000), False)", "the other end is what it was"
+    assert (in_address(test, "from"), in_address(test, "to")) == ("3600000", "10000000")
+    assert "last" not in test.query_params
+    test.button(key="p-3600000").click()
+    assert rerun(test).text[0].value == "((6400000, 10000000), True)"
+    assert "from" not in test.query_params
+
+
 def test_an_end_that_is_cleared_leaves_the_address() -> None:
     address = {"from": "7", "to": "8"}
     with patch.object(times.st, "query_params", address), patch.object(times.st, "session_state", {"w": None}):

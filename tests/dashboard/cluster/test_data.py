@@ -207,6 +207,22 @@ def test_episodes_end_with_balance_and_with_gaps() -> None:
     assert found.cluster.tolist() == ["c", "c", "c", "other"]
 
 
+@given(kinds=st.lists(st.sampled_from(["Balance", "Imbalance"]), max_size=40), pause=st.integers(0, 4))
+def test_episodes_go_on_after_a_pause(kinds: list[str], pause: int) -> None:
+    """Against walking along the steps."""
+    rows = [balance(n, kind, busy_ratio=n / 40) for n, kind in enumerate(kinds)]
+    expected: list[list[int]] = []
+    for n, kind in enumerate(kinds):
+        if kind == "Imbalance":
+            goes_on = bool(expected) and n - expected[-1][-1] - 1 <= pause
+            expected[-1].append(n) if goes_on else expected.append([n])
+    found = episodes(table_of(rows), pause)
+    assert found.n_steps.tolist() == [len(run) for run in expected]
+    assert ((found.t_from_ms - T0_MS) // STEP_MS).tolist() == [run[0] for run in expected]
+    assert ((found.t_to_ms - T0_MS) // STEP_MS - 1).tolist() == [run[-1] for run in expected]
+    assert found.busy_ratio.tolist() == pytest.approx([sum(run) / len(run) / 40 for run in expected])
+
+
 @given(kinds=st.lists(st.sampled_from(["Balance", "Imbalance", None]), max_size=40))
 def test_every_imbalance_is_in_one_episode(kinds: list[str | None]) -> None:
     """Against walking along the steps."""

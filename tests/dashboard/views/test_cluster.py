@@ -39,12 +39,12 @@ def test_the_whole_page(installation: Installation) -> None:
     page = view("cluster")
     said = texts(page)
     assert "3 hosts, one row per host" in said
-    assert "1 episodes of imbalance (orange bands) with 2 steps" in said
+    assert "0 episodes of imbalance of at least 1 min (orange bands), 1 shorter" in said
     alerts, heat, load = charts(page)
     domains = {json.dumps(chart["layer"][0]["encoding"]["x"]["scale"]["domain"]) for chart in (alerts, heat, load)}
     assert len(domains) == 1
     assert len(heat["layer"]) == 3  # values, missing ones, events of nodes
-    assert rows_of_heat_map(heat)[1:] == ["node0", "node1"]
+    assert (rows_of_heat_map(heat)[0], rows_of_heat_map(heat)[2]) == ("node1", "node0"), "by their means"
     assert "\u202e" not in json.dumps([alerts, heat, load], ensure_ascii=False)
 
 
@@ -82,9 +82,30 @@ def test_a_hostile_metric(installation: Installation) -> None:
 
 def test_hosts_are_filtered(installation: Installation) -> None:
     installation.log(batch(cluster_rows()))
-    assert rows_of_heat_map(charts(view("cluster", hosts="NODE"))[0]) == ["node0", "node1"]
+    assert rows_of_heat_map(charts(view("cluster", hosts="NODE"))[0]) == ["node1", "node0"]
+    assert rows_of_heat_map(charts(view("cluster", hosts="NODE", order="name"))[0]) == ["node0", "node1"]
     page = view("cluster", hosts="nowhere")
     assert "No host has a sample" in texts(page)
+
+
+def test_the_hottest_hosts_of_the_end_of_the_span(installation: Installation) -> None:
+    late_ms = T0_MS + 8 * STEP_MS
+    rows = [
+        {"type": "Metric", "host": host, "name": "cpu_idle", "value": idle, "unit": "%", "t_lo_ms": at_ms}
+        for at_ms, of in (
+            (late_ms - 301_000, {"node7": 0.0}),
+            (late_ms, {"node0": 70.0, "node1": 5.0, HOSTILE: 90.0}),
+        )
+        for host, idle in of.items()
+    ]
+    installation.log(batch(cluster_rows() + rows))
+    page = view("cluster", to=str(late_ms))
+    assert "the busiest host first" in texts(page)
+    (table,) = page.dataframe
+    assert list(table.value["CPU busy"]) == [95.0, 30.0, 10.0]
+    assert list(table.value["Host"][:2]) == ["node1", "node0"]
+    assert "\u202e" not in table.value["Host"][2]
+    assert list(view("cluster", hosts="node1").dataframe[0].value["Host"]) == ["node1"]
 
 
 def test_one_host(installation: Installation) -> None:
