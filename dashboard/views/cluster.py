@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -123,7 +124,7 @@ def _hottest(frame: pd.DataFrame) -> None:
         for name in SHARES
         if name in frame
     }
-    rates = {name: [f"{format_size(value)}/s" for value in frame[name].fillna(0)] for name in RATES if name in frame}
+    rates = {name: [_rate(value) for value in frame[name]] for name in RATES if name in frame}
     numbers = {name: st.column_config.NumberColumn(name, format="%.2f") for name in (LOAD, "Load") if name in frame}
     top = frame.assign(**rates, Host=[inert(host, 60) for host in frame["Host"]]).head(MAX_HOTTEST)
     st.dataframe(top, hide_index=True, placeholder="", column_config={**shares, **numbers}, key="hottest")
@@ -132,6 +133,11 @@ def _hottest(frame: pd.DataFrame) -> None:
         f"Means of the last {duration(PROBE_MS)} of the span, the busiest host first; memory without buffers and "
         f"cached files.{more}"
     )
+
+
+def _rate(bytes_per_s: float) -> str | None:
+    """Nothing where the host has no such sample, which is not zero."""
+    return None if math.isnan(bytes_per_s) else f"{format_size(bytes_per_s)}/s"
 
 
 def _n_episodes(n: int) -> str:

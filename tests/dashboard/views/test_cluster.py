@@ -108,6 +108,21 @@ def test_the_hottest_hosts_of_the_end_of_the_span(installation: Installation) ->
     assert list(view("cluster", hosts="node1").dataframe[0].value["Host"]) == ["node1"]
 
 
+def test_a_host_without_a_metric_has_nothing_in_its_column(installation: Installation) -> None:
+    rows = [
+        {"type": "Metric", "host": host, "name": name, "value": value, "unit": unit, "t_lo_ms": T0_MS + STEP_MS}
+        for host, name, value, unit in (
+            ("node0", "cpu_idle", 70.0, "%"),
+            ("node0", "bytes_in", 0.0, "bytes/sec"),
+            ("node1", "cpu_idle", 90.0, "%"),
+        )
+    ]
+    installation.log(batch(rows))
+    (table,) = view("cluster").dataframe
+    assert list(table.value["Host"]) == ["node0", "node1"]
+    assert list(table.value["Network in"]) == ["0 B/s", None]
+
+
 def test_one_host(installation: Installation) -> None:
     """Its metrics and what ran there; a host that is not there is ignored."""
     installation.log(batch(cluster_rows() + job_rows()))
