@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,9 @@ settings.register_profile(
 )
 settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False)
 settings.load_profile(PROFILE)
+
+# Imports and collecting make a million objects that stay: see `pytest_collection_finish`.
+gc.disable()
 
 # A command under test leaves no process behind that compiles.
 os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
@@ -75,7 +79,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser."""
+    """What was imported and collected stays: it is never looked through again for garbage, as after each page's script.
+
+    Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser.
+    """
+    gc.enable()
+    gc.collect()
+    gc.freeze()
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not see the groups of the tests; expected versions that go together")
 
