@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +34,9 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False)
 settings.load_profile(PROFILE)
 
+# Imports and collecting make a million objects that stay: see `pytest_collection_finish`.
+gc.disable()
+
 # A command under test leaves no process behind that compiles.
 os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
 
@@ -43,10 +48,13 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 _HERE = Path(__file__).parent
 _CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock")
+SPARK = "spark"
+"""The fixture that starts a JVM, and the group of the tests that need it."""
 LONG_GROUPS = (
-    "spark",
+    SPARK,
     "demo",
     str(_HERE / "app/live/test_kills.py"),
+    str(_HERE / "spark_jobs/test_interruption.py"),
     *(str(_HERE / f"torture/test_{name}.py") for name in _CAMPAIGNS),
     str(_HERE / "fuzz/test_costs.py"),
 )
@@ -57,25 +65,41 @@ LONG_GROUPS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `external` are skipped where the shared real inputs are not beside the project.
 
-    Tests of one file run in one process, and so do all that need the demo's run or the browser, and all files with a
-    test that needs a JVM: run, browser and JVM are made once. The groups that take longest come first.
+    Tests of one file run in one process, and so do all that need the demo's run or the browser, and all that need a JVM
+    or something of their module that others make with it: run, browser and JVM are made once. The groups that take
+    longest come first.
     """
-    with_jvm = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    with_jvm: defaultdict[Path, set[str]] = defaultdict(set)
+    for item in items:
+        if SPARK in getattr(item, "fixturenames", ()):
+            with_jvm[item.path] |= {SPARK, *_of_module(item)}
     places: dict[pytest.Item, int] = {}
     for item in items:
         if item.get_closest_marker("external") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
         fixtures = set(getattr(item, "fixturenames", ()))
         group = "demo" if fixtures & {"demo", "chromium", "browser"} else str(item.path)
-        if item.path in with_jvm:
-            group = "spark"
+        if with_jvm[item.path] & {*fixtures & {SPARK}, *_of_module(item)}:
+            group = SPARK
         item.add_marker(pytest.mark.xdist_group(group))
         places[item] = LONG_GROUPS.index(group) if group in LONG_GROUPS else len(LONG_GROUPS)
     items.sort(key=places.__getitem__)
 
 
+def _of_module(item: pytest.Item) -> set[str]:
+    """The fixtures that a test shares with others of its file."""
+    found = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    return {name for name, made in found.items() if made[-1].scope == "module"}
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser."""
+    """What was imported and collected stays: it is never looked through again for garbage, as after each page's script.
+
+    Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser.
+    """
+    gc.enable()
+    gc.collect()
+    gc.freeze()
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not see the groups of the tests; expected versions that go together")
 

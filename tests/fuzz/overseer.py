@@ -52,6 +52,7 @@ class Overseer:
         self._without = without
         self._folder = folder
         self._context = multiprocessing.get_context("spawn")
+        self._n_workers = n_workers
         self._told: Any = self._context.Queue()
         self._started = time.monotonic()
         self._n_begun = 0
@@ -64,7 +65,10 @@ class Overseer:
         current = self._folder / f"current-{number}"
         shutil.rmtree(current, ignore_errors=True)
         left = max(0.0, self._seconds - (time.monotonic() - self._started))
-        fields = [*self._fields[number % len(self._fields) :], *self._fields[: number % len(self._fields)]]
+        # Side by side they begin far apart: all fields come up in the time of one process shared among them.
+        begun, place = divmod(number, self._n_workers)
+        first = (place * len(self._fields) // self._n_workers + begun) % len(self._fields)
+        fields = [*self._fields[first:], *self._fields[:first]]
         order = Order(self._seed + number, left, fields, self._without, self._folder, current)
         process = self._context.Process(target=work, args=(order, self._told), daemon=True)
         process.start()

@@ -24,8 +24,6 @@ from tests.spark_jobs.generated_stream import stored
 from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
 from tests.spark_jobs.recorded_events import recorded_events
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "queries", ROOT / "queries" / "papers")
 CLUSTER = load_event_types()

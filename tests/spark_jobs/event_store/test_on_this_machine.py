@@ -15,8 +15,6 @@ from spark_jobs.event_store import EventStore, StoreError
 from spark_jobs.event_store.on_this_machine import read_few
 from tests.spark_jobs.event_store.test_store import DAY_MS, FIRST, frame, job_start, metric
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 COLUMNS = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq", "user", "value", "skew_ms")
 MANY = 1_000
 

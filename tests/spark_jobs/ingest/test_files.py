@@ -14,8 +14,6 @@ from spark_jobs.ingest import files as ingest_files
 from spark_jobs.ingest.files import list_files
 from spark_jobs.session import SparkJobError
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 NAMES = ("plain", "with a space", "new\nline", "%20", "ü", "a:b", "[x]{y}*?", "_hidden", ".hidden", "'\"\\", "&amp;#1")
 
 

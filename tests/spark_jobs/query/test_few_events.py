@@ -23,8 +23,6 @@ from spark_jobs.session import SparkJobError
 from tests.spark_jobs.reports.history import frame, history
 from tests.spark_jobs.test_parity import CLUSTER
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 TEXT = """PATTERN SEQ(JobStart a, Mapper b)
 WHERE skip_till_any_match { [job_id] AND b.period_ms >= 5000 }
 WITHIN 1 hour
