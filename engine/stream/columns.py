@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
+from math import prod
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,12 +18,15 @@ from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArra
 from engine.kernels.columns.decode import widen, widen_given
 from engine.kernels.compile.types import Int32Array
 from engine.kernels.runs.recent_starts import link_rows
+from engine.stream.buffers import own_pool
 from engine.stream.cuts import Cuts
 from engine.stream.interner import Interner, is_one_text
 from engine.stream.key_table import KeyTable
 from engine.stream.texts import Texts
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
+_MOST_AGAIN = 1 << 18
+"""Doubles of columns of which the memory is used again by the next batch: more are not kept for it."""
 
 
 P = ParamSpec("P")
@@ -380,7 +384,7 @@ class StreamColumns:
 
     def _doubles(self, *shape: int) -> Float64Array:
         """As `_codes`, of this shape."""
-        return np.empty(shape, np.float64)
+        return own_pool().doubles(*shape) if prod(shape) <= _MOST_AGAIN else np.empty(shape, np.float64)
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         if name == TIME_ATTRIBUTE:

@@ -81,6 +81,23 @@ class IdColumn:
         """The ids of these rows, in their order."""
         return tuple(self.whole().take(pa.array(rows, pa.int64())).to_pylist())
 
+    def between(self, first: int, end: int) -> pa.Array:
+        """The ids of the rows [first, end), looked for from the newest ones on."""
+        parts: list[pa.Array] = []
+        chunk_end = self._n
+        for chunk in reversed(self._chunks):
+            begin = chunk_end - len(chunk)
+            if begin < end:
+                ids = chunk.array() if isinstance(chunk, _Chosen) else chunk
+                low, high = max(first - begin, 0), min(end, chunk_end) - begin
+                parts.append(ids if high - low == len(ids) else ids.slice(low, high - low))
+            if begin <= first:
+                break
+            chunk_end = begin
+        if len(parts) == 1:
+            return parts[0]
+        return pa.concat_arrays(parts[::-1]) if parts else pa.array([], pa.string())
+
     def append(self, ids: pa.Array) -> None:
         """Add the ids of a batch."""
         self._add(ids)

@@ -83,16 +83,19 @@ class Intake:
         undecided = self.store.t_hi_ms[:n] >= watermark_ms
         return min(watermark_ms, int(self.store.t_lo_ms[:n][undecided].min())) if undecided.any() else watermark_ms
 
+    def forgets_later(self, watermark_ms: int) -> bool:
+        """Whether rows that are not needed do no harm yet: in chains they are not looked at."""
+        n = len(self.store)
+        is_last = watermark_ms >= FOREVER_MS
+        return self._predecessors is not None and n < _LEAST_AT_ONCE and not self.store.n_imprecise and not is_last
+
     def forget(self, earliest_ms: int, watermark_ms: int) -> Int64Array | None:
         """Drop the rows that ended more than a window before `earliest_ms`.
 
-        In chains rows that are not needed do no harm. Returns the new numbers of partitions, see `EventStore.keep`;
-        None when all is as it was.
+        Returns the new numbers of partitions, see `EventStore.keep`; None when all is as it was.
         """
         n = len(self.store)
-        if n == 0 or (
-            self._predecessors and n < _LEAST_AT_ONCE and not self.store.n_imprecise and watermark_ms < FOREVER_MS
-        ):
+        if n == 0 or self.forgets_later(watermark_ms):
             return None
         kept = self.store.t_hi_ms[:n] + self.within_ms >= earliest_ms
         n_kept = int(np.count_nonzero(kept))

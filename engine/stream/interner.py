@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import Float64Array
-from engine.kernels.columns.decode import is_repeated
+from engine.kernels.columns.decode import are_as_long
 
-_NO_TEXT = np.empty(0, np.uint8)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 _LEAST_TEXTS = 4096
 """Of fewer strings none is forgotten."""
@@ -164,4 +163,11 @@ def is_one_text(strings: pa.Array) -> bool:
         return False
     _, offset_buffer, text = strings.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[strings.offset : strings.offset + len(strings) + 1]
-    return bool(is_repeated(offsets, np.frombuffer(text, np.uint8) if text else _NO_TEXT))
+    begin, second, end = (int(offsets[at]) for at in (0, 1, -1))
+    length = second - begin
+    if end - begin != length * len(strings):
+        return False
+    # Strings of one length are all the same if each is as the one before it: the text is compared with itself.
+    if length and not text.slice(begin, end - second).equals(text.slice(second, end - second)):
+        return False
+    return bool(are_as_long(offsets, length))

@@ -24,21 +24,12 @@ def widen(values, doubles):
 
 
 @leaf
-def is_repeated(offsets, text):
-    """Whether strings are all the same: offsets int32 (n + 1,) into text, uint8.
-
-    text: uint8 (n_bytes,).
-    """
-    first = offsets[0]
-    length = offsets[1] - first
-    for k in range(1, offsets.shape[0] - 1):
-        start = offsets[k]
-        if offsets[k + 1] - start != length:
-            return False
-        for at in range(length):
-            if text[start + at] != text[first + at]:
-                return False
-    return True
+def are_as_long(offsets, length):
+    """Whether each string of a column has this length: offsets int32 (n + 1,), where each begins."""
+    n_others = 0
+    for k in range(offsets.shape[0] - 1):
+        n_others += offsets[k + 1] - offsets[k] != length
+    return n_others == 0
 
 
 @leaf
@@ -61,4 +52,4 @@ def widen_given(values, bits, start, doubles):
     return low, high
 
 
-__all__ = ["is_repeated", "widen", "widen_given"]
+__all__ = ["are_as_long", "widen", "widen_given"]

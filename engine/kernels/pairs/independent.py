@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.compile.ways import inlined, kernel, leaf
-from engine.kernels.programs.opcodes import GT, LE, LT, MAX_STACK, TRUE
+from engine.kernels.programs.comparing import holds
+from engine.kernels.programs.opcodes import MAX_STACK, TRUE
 from engine.kernels.programs.predicates import evaluate, reset_aggregates, update_aggregates
 
 Int32 = npt.NDArray[np.int32]
@@ -64,20 +65,11 @@ def _properties(properties, columns, limits, row):
     """The properties of an event as bits, -1 when it must not be selected."""
     mask = 0
     for k in range(properties.shape[0]):
-        operation = properties[k, 1]
         limit = limits[k]
         value = columns[properties[k, 2], row]
         if np.isnan(limit) or np.isnan(value):
             continue
-        if operation == LT:
-            holds = limit < value
-        elif operation == LE:
-            holds = limit <= value
-        elif operation == GT:
-            holds = limit > value
-        else:
-            holds = limit >= value
-        if holds:
+        if holds(properties[k, 1], limit, value):
             mask |= 1 << k
         elif properties[k, 3] != 0:
             return -1

@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from engine.kernels.compile.ways import kernel, leaf
+from engine.kernels.compile.ways import inlined, kernel, leaf
+from engine.kernels.programs.comparing import compare, member
 from engine.kernels.programs.opcodes import (
     ADD,
     AND,
@@ -20,7 +21,6 @@ from engine.kernels.programs.opcodes import (
     CONST,
     DIVIDE,
     EQ,
-    FALSE,
     GE,
     GT,
     LE,
@@ -35,7 +35,6 @@ from engine.kernels.programs.opcodes import (
     SQRT,
     SUBTRACT,
     TRUE,
-    UNKNOWN,
 )
 
 BLOCK = 1024
@@ -100,16 +99,14 @@ def evaluate_block(code, start, end, constants, columns, block, n, stack):
         if joined:
             joined = False
         elif op == CONST and top >= 0 and at + 1 < end and code[at + 1, 0] in _WITH_CONSTANT:
-            _with_constant(code[at + 1, 0], stack[top], constants[code[at, 1]], n)
+            _with_constant(code[at + 1, 0], stack[top], constants[code[at, 1] : code[at, 1] + 1], n)
             joined = True
         elif op == CONST:
             top += 1
             stack[top, :n] = constants[code[at, 1]]
         elif op == COLUMN:
             top += 1
-            number = code[at, 2]
-            for k in range(n):
-                stack[top, k] = columns[number, block[k]]
+            _look_up(columns[code[at, 2]], block, n, stack[top])
         elif op == NEGATE:
             for k in range(n):
                 stack[top, k] = -stack[top, k]
@@ -128,28 +125,61 @@ def evaluate_block(code, start, end, constants, columns, block, n, stack):
 
 
 @leaf
-def _with_constant(op, values, constant, n):
-    """values[:n] = values[:n] op constant, an operation of _WITH_CONSTANT: no array is filled with the constant."""
-    if op == MODULO:
-        remainders(values, constant, n)
-    elif op == EQ:
+def _look_up(column, block, n, values):
+    """values[:n] = column[block[:n]]; quicker where these rows stand one after the other, as at first they mostly do.
+
+    column: float64 (n_rows,). block: int64 (>= n,). values: float64 (>= n,).
+    """
+    n_elsewhere = 0
+    for k in range(n):
+        n_elsewhere += block[k] != block[0] + k
+    if n_elsewhere == 0 and n > 0:
+        together = column[block[0] : block[0] + n]
         for k in range(n):
-            values[k] = _truth(values[k] == constant, values[k], constant)
+            values[k] = together[k]
+    else:
+        for k in range(n):
+            values[k] = column[block[k]]
+
+
+@leaf
+def _with_constant(op, values, constant, n):
+    """values[:n] = values[:n] op constant, an operation of _WITH_CONSTANT: no array is filled with the constant.
+
+    values: float64 (>= n,). constant: float64 (1,).
+    """
+    if op == MODULO:
+        remainders(values, constant[0], n)
+    else:
+        _compare_each(op, values, constant, 0, n)
+
+
+@inlined
+def _compare_each(op, left, right, step, n):
+    """left[:n] = left[:n] op right[: n * step : step], `compare` for each; step 0: with the same one.
+
+    A loop for each operation: none is looked at within it.
+
+    left: float64 (>= n,). right: float64 (.,).
+    """
+    if op == EQ:
+        for k in range(n):
+            left[k] = compare(EQ, left[k], right[k * step])
     elif op == NE:
         for k in range(n):
-            values[k] = _truth(values[k] != constant, values[k], constant)
+            left[k] = compare(NE, left[k], right[k * step])
     elif op == LT:
         for k in range(n):
-            values[k] = _truth(values[k] < constant, values[k], constant)
+            left[k] = compare(LT, left[k], right[k * step])
     elif op == LE:
         for k in range(n):
-            values[k] = _truth(values[k] <= constant, values[k], constant)
+            left[k] = compare(LE, left[k], right[k * step])
     elif op == GT:
         for k in range(n):
-            values[k] = _truth(values[k] > constant, values[k], constant)
+            left[k] = compare(GT, left[k], right[k * step])
     elif op == GE:
         for k in range(n):
-            values[k] = _truth(values[k] >= constant, values[k], constant)
+            left[k] = compare(GE, left[k], right[k * step])
 
 
 @leaf
@@ -191,29 +221,8 @@ def _binary(op, left, right, n):
     elif op == MODULO:
         for k in range(n):
             left[k] = remainder(left[k], right[k])
-    elif op == EQ:
-        for k in range(n):
-            left[k] = _truth(left[k] == right[k], left[k], right[k])
-    elif op == NE:
-        for k in range(n):
-            left[k] = _truth(left[k] != right[k], left[k], right[k])
-    elif op == LT:
-        for k in range(n):
-            left[k] = _truth(left[k] < right[k], left[k], right[k])
-    elif op == LE:
-        for k in range(n):
-            left[k] = _truth(left[k] <= right[k], left[k], right[k])
-    elif op == GT:
-        for k in range(n):
-            left[k] = _truth(left[k] > right[k], left[k], right[k])
-    elif op == GE:
-        for k in range(n):
-            left[k] = _truth(left[k] >= right[k], left[k], right[k])
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _truth(holds, left, right):
-    return (TRUE if holds else FALSE) if left == left and right == right else UNKNOWN  # noqa: PLR0124  # NaN differs from itself
+    else:
+        _compare_each(op, left, right, 1, n)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -229,16 +238,3 @@ def remainder(left, right):
     if exact and left == np.trunc(left) and right == np.trunc(right):
         return left - np.trunc(left / right) * right
     return np.fmod(left, right)
-
-
-@leaf
-def member(value, constants, first, n):
-    if math.isnan(value):
-        return UNKNOWN
-    found = FALSE
-    for option in range(first, first + n):
-        if constants[option] == value:
-            found = TRUE
-        elif math.isnan(constants[option]) and found == FALSE:
-            found = UNKNOWN
-    return found

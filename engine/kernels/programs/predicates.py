@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from engine.kernels.compile.ways import leaf
+from engine.kernels.programs.comparing import compare, member
 from engine.kernels.programs.opcodes import (
     ADD,
     AGG_COUNT,
@@ -25,23 +26,15 @@ from engine.kernels.programs.opcodes import (
     COLUMN,
     CONST,
     DIVIDE,
-    EQ,
-    FALSE,
-    GE,
-    GT,
-    LE,
-    LT,
     MEMBER,
     MODULO,
     MULTIPLY,
-    NE,
     NEGATE,
     NOT,
     OR,
     SQRT,
     SUBTRACT,
     TRUE,
-    UNKNOWN,
 )
 
 
@@ -73,17 +66,7 @@ def evaluate(code, start, end, constants, columns, rows, aggregates, stack):
         elif op == NOT:
             stack[top] = TRUE - stack[top]
         elif op == MEMBER:
-            value = stack[top]
-            if math.isnan(value):
-                stack[top] = UNKNOWN
-            else:
-                found = FALSE
-                for option in range(code[at, 1], code[at, 1] + code[at, 2]):
-                    if constants[option] == value:
-                        found = TRUE
-                    elif math.isnan(constants[option]) and found == FALSE:
-                        found = UNKNOWN
-                stack[top] = found
+            stack[top] = member(stack[top], constants, code[at, 1], code[at, 2])
         else:
             right = stack[top]
             top -= 1
@@ -102,23 +85,8 @@ def evaluate(code, start, end, constants, columns, rows, aggregates, stack):
                 stack[top] = left / right if right != 0.0 else np.nan
             elif op == MODULO:
                 stack[top] = np.fmod(left, right) if right != 0.0 else np.nan
-            elif math.isnan(left) or math.isnan(right):
-                stack[top] = UNKNOWN
             else:
-                holds = False
-                if op == EQ:
-                    holds = left == right
-                elif op == NE:
-                    holds = left != right
-                elif op == LT:
-                    holds = left < right
-                elif op == LE:
-                    holds = left <= right
-                elif op == GT:
-                    holds = left > right
-                elif op == GE:
-                    holds = left >= right
-                stack[top] = TRUE if holds else FALSE
+                stack[top] = compare(op, left, right)
     return stack[0]
 
 

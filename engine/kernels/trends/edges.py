@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 from engine.kernels.compile.ways import inlined, leaf
-from engine.kernels.programs.opcodes import EQ, GE, GT, LE, LT, NE
+from engine.kernels.programs.comparing import holds
+from engine.kernels.programs.opcodes import GE, GT, LE
 from engine.kernels.programs.predicates import all_hold
 from engine.kernels.trends.arrays import (
     FIRST_COMPARED,
@@ -95,19 +96,7 @@ def _compare(template, vertices, batch, first, last, other, row):
         how = template.compared[entry, HOW]
         left = vertices.derived[template.compared[entry, LEFT], other]
         right = batch.derived[template.compared[entry, RIGHT], row]
-        if how == LT:
-            holds = left < right
-        elif how == LE:
-            holds = left <= right
-        elif how == GT:
-            holds = left > right
-        elif how == GE:
-            holds = left >= right
-        elif how == EQ:
-            holds = left == right
-        else:
-            holds = how == NE and not math.isnan(left) and not math.isnan(right) and left != right
-        if not holds:
+        if not holds(how, left, right):
             return False
     return True
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.columns.lists import count_by_step, number_rows, span_of, split_by_step
+from engine.stream.event_ids import IdColumn
 from engine.stream.values import column_of
 
 Int32Array = npt.NDArray[np.int32]
@@ -27,15 +28,22 @@ MOST_IN_LIST = 2**31 - 1
 _FEW_BYTES = 1 << 16
 _MOST_CONSTANT = 1 << 20
 _MOST_SPAN = 1 << 20
+_FEW_TOGETHER = 1 << 12
+"""Ids that are put together where they do not lie together, for some of them to be looked up."""
 _SPARSE = 16
 """Rows that lie so far apart, in a span as long as that, are sorted rather than marked in it."""
 
 
-def coded(ids: pa.ChunkedArray, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
-    """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them."""
+def coded(ids: IdColumn, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
+    """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them.
+
+    Where so many stand so close together, these are all ids from the first to the last one: nothing is looked up.
+    """
     spans = [span_of(rows) for rows in groups if len(rows)] or [(0, -1)]
     low, high = min(span[0] for span in spans), max(span[1] for span in spans)
     n = sum(map(len, groups))
+    if high - low < n:
+        return ids.between(low, high + 1), [(rows - low).astype(np.int32) for rows in groups]
     if high - low < _MOST_SPAN or high - low < _SPARSE * n:
         number_of = np.full(high - low + 1, -1, np.int32)
         distinct, n_distinct = np.empty(min(len(number_of), n), np.int64), 0
@@ -46,7 +54,10 @@ def coded(ids: pa.ChunkedArray, *groups: Int64Array) -> tuple[pa.Array, list[Int
     else:
         distinct, places = np.unique(np.concatenate(groups), return_inverse=True)
         found = np.split(places.astype(np.int32), np.cumsum([len(rows) for rows in groups[:-1]]))
-    texts = (ids.chunk(0) if ids.num_chunks == 1 else ids).take(column_of(distinct))
+    if high - low < _FEW_TOGETHER:
+        return ids.between(low, high + 1).take(column_of(distinct - low)), found
+    whole = ids.whole()
+    texts = (whole.chunk(0) if whole.num_chunks == 1 else whole).take(column_of(distinct))
     return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, found
 
 

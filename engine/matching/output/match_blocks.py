@@ -147,7 +147,7 @@ class MatchBlock(OneByOne):
         """The ids by variable, as a struct of lists; the others as `list_lengths` has them."""
         n, n_steps, kleene = len(self), self.plan.n_steps, self.kleene
         lasts = np.ascontiguousarray(self.pairs[:, 1])
-        dictionary, (node_code, last_code) = coded(self.source.ids, self.node_row, lasts)
+        dictionary, (node_code, last_code) = coded(self.source.known, self.node_row, lasts)
         path, codes = np.empty((2, longest + 2), np.int32)
         members, singles = room_for(np.int32, int(offsets[-1])), room_for(np.int32, n_steps, n)
         fill_lists(

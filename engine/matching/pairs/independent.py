@@ -26,6 +26,7 @@ from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.independent import IndependentForm
 from engine.plan.sequence.model import SequencePlan
+from engine.stream.buffers import first_of, own_pool
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
 from engine.stream.store import EventStore
@@ -179,10 +180,11 @@ class IndependentPairs:
         longest = longest_path(before, pairs)
         cursor, path = np.zeros(2, np.int64), np.empty((3, longest), np.int64)
         lo_ms, hi_ms = store.t_lo_ms[pairs[:, 0]], store.t_hi_ms[pairs[:, 1]]
+        pool = own_pool()
         while cursor[0] < len(pairs):
             room = most + 2 * longest + 4
-            node_parent, node_row = np.empty(room, np.int32), np.empty(room, np.int64)
-            match_node, match_pair = np.empty(most, np.int32), np.empty(most, np.int32)
+            node_parent, node_row = pool.codes(room), pool.integers(room)
+            match_node, match_pair = pool.codes(most), pool.codes(most)
             n_nodes, n = list_pairs(
                 self._tables, store.columns, masks.begin, masks.take, before, pairs, ranks, cursor, path,
                 node_parent, node_row, match_node, match_pair,
@@ -193,10 +195,10 @@ class IndependentPairs:
                 plan=self.plan,
                 source=store.as_it_is(),
                 kleene=self.form.kleene,
-                node_parent=node_parent[:n_nodes],
-                node_row=node_row[:n_nodes],
-                match_node=match_node[:n],
-                match_pair=match_pair[:n],
+                node_parent=first_of(node_parent, n_nodes),
+                node_row=first_of(node_row, n_nodes),
+                match_node=first_of(match_node, n),
+                match_pair=first_of(match_pair, n),
                 pairs=pairs,
                 pair_lo_ms=lo_ms,
                 pair_hi_ms=hi_ms,

@@ -477,6 +477,8 @@ class PostponedRuntime:
         if intake.n_members > 1 or n == 0:
             intake.watermark_ms = watermark_ms  # the others may still need what is there
             return
+        if intake.forgets_later(watermark_ms):
+            return
         if self._holds_back:
             longest_ms = int((intake.store.t_hi_ms[:n] - intake.store.t_lo_ms[:n]).max())
             earliest_ms = watermark_ms - longest_ms - self.plan.within_ms * (self._holds_back - 1 + self._looks_back)

@@ -43,6 +43,14 @@ def test_ids_of_kept_rows_are_theirs(
     assert copy is None or copy.array().to_pylist() == expected
 
 
+@pytest.mark.parametrize("n_events", [4, 1000])
+@given(batches=BATCHES, first=st.integers(0, 24), end=st.integers(0, 24))
+def test_ids_of_rows_that_stand_together(n_events: int, batches: list[tuple[int, bool]], first: int, end: int) -> None:
+    column, expected = filled(batches, n_events)
+    first, end = sorted(min(at, len(expected)) for at in (first, end))
+    assert column.between(first, end).to_pylist() == expected[first:end]
+
+
 @pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("n_events", [4, 1000])
 def test_a_batch_is_held_for_a_good_part_of_it_alone(is_held: bool, n_events: int) -> None:

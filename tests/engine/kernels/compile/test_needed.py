@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.kernels.columns.decode import is_repeated, widen
+from engine.kernels.columns.decode import are_as_long, widen
 from engine.kernels.compile import PRIVATE, uncompiled
 from engine.kernels.compile.needed import Kernel, NeededKernels, _as_returned
 from engine.kernels.confidence.ordering import search_order
@@ -17,7 +17,7 @@ from tests.engine.kernels.compile.test_compiling import needs_compiler, uncached
 
 pytestmark = needs_compiler
 
-TEXTS = (np.array([0, 1, 2], np.int32), np.frombuffer(b"ab", np.uint8))
+LENGTHS = (np.array([0, 1, 3], np.int32), 1)
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_a_kernel_runs_as_python_and_is_asked_for_once_per_types(
 def test_what_a_kernel_calls_is_not_asked_for(run_by: Callable[[NeededKernels], None], without_cache: None) -> None:
     asked: list[Kernel] = []
     run_by(NeededKernels(asked.append))
-    inner = fresh(is_repeated)
+    inner = fresh(are_as_long)
 
-    def outer(offsets: Any, text: Any) -> Any:
-        return inner(offsets, text)
+    def outer(offsets: Any, length: Any) -> Any:
+        return inner(offsets, length)
 
     outer.__module__ = widen.py_func.__module__
-    assert uncached(PRIVATE.way(leaf=True), outer)(*TEXTS) is False
+    assert uncached(PRIVATE.way(leaf=True), outer)(*LENGTHS) is False
     assert [found.name for found in asked] == ["outer"]
 
 
@@ -71,11 +71,11 @@ def test_what_is_compiled_meanwhile_is_taken_from_then_on(
     asked: list[Kernel] = []
     needed = NeededKernels(asked.append)
     run_by(needed)
-    kernel = fresh(is_repeated)
-    kernel(*TEXTS)
+    kernel = fresh(are_as_long)
+    kernel(*LENGTHS)
     assert kernel.signatures == []
     needed.is_compiled(asked[0])
-    assert kernel(*TEXTS) is False
+    assert kernel(*LENGTHS) is False
     assert len(kernel.signatures) == 1
     assert len(asked) == 1
 

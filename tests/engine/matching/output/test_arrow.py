@@ -17,10 +17,21 @@ from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType
 from engine.kernels.columns.partitions import BROADCAST
 from engine.matching.output import arrow, match_blocks
-from engine.matching.output.arrow import IDS, certainty, coded, encoded, id_each, id_lists, room_for, with_ends
+from engine.matching.output.arrow import (
+    _FEW_TOGETHER,
+    IDS,
+    certainty,
+    coded,
+    encoded,
+    id_each,
+    id_lists,
+    room_for,
+    with_ends,
+)
 from engine.matching.output.match_blocks import OneByOne
 from engine.matching.output.rows import MatchRow, MatchRows, RowBlock, rows_table
 from engine.matching.output.tables import rows_schema, rows_tables
+from engine.stream.event_ids import IdColumn
 from engine.stream.interner import KnownTexts
 from engine.stream.values import keys_as_arrow, numbers_as_arrow
 from tests.engine import trend_cases
@@ -157,17 +168,30 @@ def as_told(row: MatchRow, key: Sequence[str], columns: set[str]) -> dict[str, A
     return {name: value for name, value in found.items() if name in columns}
 
 
+def id_column(*batches: str) -> IdColumn:
+    """Ids of one letter, batch by batch."""
+    column = IdColumn()
+    for batch in batches:
+        column.append(pa.array(list(batch)))
+    return column
+
+
 def test_ids_are_told_once() -> None:
-    ids = pa.chunked_array([pa.array(["a", "b"]), pa.array(["c", "d"])])
-    dictionary, (mine, its) = coded(ids, np.array([3, 1, 3]), np.array([2, 1]))
-    assert dictionary.to_pylist() == ["d", "b", "c"]
+    ids = id_column("ab", "cd", "efgh")
+    dictionary, (mine, its) = coded(ids, np.array([7, 1, 7]), np.array([2, 1]))
+    assert dictionary.to_pylist() == ["h", "b", "c"]
     assert (mine.tolist(), its.tolist()) == ([0, 1, 0], [2, 1])
+    dictionary, (mine, its) = coded(ids, np.array([3, 1, 3]), np.array([2, 1]))  # together: as they stand
+    assert dictionary.to_pylist() == ["b", "c", "d"]
+    assert (mine.tolist(), its.tolist()) == ([2, 0, 2], [1, 0])
     lists = id_lists(dictionary, np.array([0, 1, 1, 3]), mine)
     assert lists.to_pylist() == [["d"], [], ["b", "d"]]
     assert encoded(pa.array([["d"], [], ["b", "d"]])).equals(lists.cast(pa.list_(pa.string())).cast(lists.type))
-    far = pa.chunked_array([pa.nulls(3_000_000, pa.string()), pa.array(["z"])])
-    dictionary, (codes,) = coded(far, np.array([3_000_000, 0, 3_000_000]))
-    assert dictionary.take(pa.array(codes)).to_pylist() == ["z", None, "z"]
+    for n in (_FEW_TOGETHER - 1, 3_000_000):
+        far = IdColumn(pa.nulls(n, pa.string()))
+        far.append(pa.array(["z"]))
+        dictionary, (codes,) = coded(far, np.array([n, 0, n]))
+        assert dictionary.take(pa.array(codes)).to_pylist() == ["z", None, "z"]
     nothing, (none,) = coded(ids, np.empty(0, np.int64))
     assert (len(nothing), len(none)) == (0, 0)
 
