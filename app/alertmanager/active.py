@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from app.alerting.dispatch.inhibition import Inhibitions, InhibitRule
-from app.alerting.dispatch.matchers import Matcher, all_match
+from app.alerting.dispatch.matchers import Matcher, those_matched
 from app.alerting.silencing import labels_of_row
 from app.alertmanager.fingerprints import label_fingerprint
 from app.json_text import json_text
@@ -84,7 +84,7 @@ class ActiveAlerts:
         return by
 
 
-def _fulfilling(matcher: Matcher, alerts: Iterable[ActiveAlert]) -> list[ActiveAlert]:
+def _fulfilling(matcher: Matcher, alerts: Sequence[ActiveAlert]) -> list[ActiveAlert]:
     """An expression is asked once for each value."""
     name, value = matcher.name, matcher.value
     match matcher.operator:
@@ -92,16 +92,9 @@ def _fulfilling(matcher: Matcher, alerts: Iterable[ActiveAlert]) -> list[ActiveA
             return [alert for alert in alerts if alert.labels.get(name, "") == value]
         case "!=":
             return [alert for alert in alerts if alert.labels.get(name, "") != value]
-    verdicts: dict[str, bool] = {}
-    found = []
-    for alert in alerts:
-        of_alert = alert.labels.get(name, "")
-        verdict = verdicts.get(of_alert)
-        if verdict is None:
-            verdict = verdicts[of_alert] = all_match((matcher,), alert.labels)
-        if verdict:
-            found.append(alert)
-    return found
+    matched = those_matched(value, {alert.labels.get(name, "") for alert in alerts})
+    wanted = matcher.operator == "=~"
+    return [alert for alert in alerts if (alert.labels.get(name, "") in matched) == wanted]
 
 
 class Active:
