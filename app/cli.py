@@ -33,6 +33,9 @@ COMMANDS = {
         "process", "dashboard",
         "Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM.",
     ),
+    "api": Command(
+        "process", "api", "Answer Alertmanager's API v2 for amtool and Grafana, until SIGINT or SIGTERM."
+    ),
     "replay": Command(
         "process", "replay", "Replay a recording with the configured queries and webhooks into a new store."
     ),

@@ -435,6 +435,23 @@ class Web(Section):
     allowed_hosts: tuple[str, ...] = ()
 
 
+class ApiSettings(Section):
+    """Where `clustercep api` answers, and who may ask."""
+
+    address: str = Field(default="127.0.0.1", min_length=1)
+    port: Number = Field(default=9478, ge=0, le=65_535)
+    allowed_hosts: tuple[str, ...] = ()
+    tokens_file: AnchoredPath | None = None
+    cert_file: AnchoredPath | None = None
+    key_file: AnchoredPath | None = None
+
+    @model_validator(mode="after")
+    def _key_of_a_certificate(self) -> ApiSettings:
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file without cert_file; expected the certificate, too")
+        return self
+
+
 class Log(Section):
     """What the process writes about itself."""
 
@@ -465,6 +482,7 @@ class Settings(BaseSettings):
     replay: Replay = Field(default_factory=Replay)
     demo: Demo = Field(default_factory=Demo)
     web: Web = Field(default_factory=Web)
+    api: ApiSettings = Field(default_factory=ApiSettings)
     log: Log = Field(default_factory=Log)
 
     @property

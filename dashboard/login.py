@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.alerting.people import Person
 from dashboard.store import settings
 from dashboard.text import inert
 
@@ -28,10 +29,14 @@ def admitted() -> bool:
     return False
 
 
-def actor() -> str:
+def person() -> Person:
     """Who acknowledges and silences: name or e-mail of the login, else `dashboard`."""
     if not (settings().dashboard.login and _logged_in()):
-        return ANYBODY
+        return Person(ANYBODY)
+    return Person(_name())
+
+
+def _name() -> str:
     for claim in ("name", "email", "preferred_username", "sub"):
         value = st.user.get(claim)
         if isinstance(value, str) and inert(value):

@@ -16,7 +16,7 @@ def show() -> None:
         _status()
         if read_settings().dashboard.login:
             st.caption("Logged in as")
-            st.text(login.actor())
+            st.text(login.person().name)
             st.button("Log out", icon=":material/logout:", type="tertiary", on_click=st.logout)
         st.caption(f"Times are in {times.zone().key}.")
 

@@ -1,4 +1,5 @@
-"""What a person does to alerts: acknowledge, silence, end a silence. The command line and the dashboard do it alike.
+"""What a person does to alerts: acknowledge, silence, end a silence. The command line, the dashboard and the API do it
+alike, and whether the person may is asked here.
 
 Each is one transaction of its own; a step that runs at the same time comes before or after it, never between.
 """
@@ -12,7 +13,8 @@ from typing import Any
 from app.alerting.dispatch.matchers import Matchers, all_match
 from app.alerting.evidence import KnownEvent
 from app.alerting.lifecycle import TransitionError
-from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.people import Person, Role
+from app.alerting.recorder import AlertingOptions, NewSilence, Recorder
 from app.alerting.silencing import (
     MAX_SILENCE_MS,
     MAX_SILENCES,
@@ -36,48 +38,72 @@ MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
 
 
-def acknowledge(store: Store, alert_id: str, actor: str, note: str, now_ms: int) -> None:
+def acknowledge(store: Store, alert_id: str, by: Person, note: str, now_ms: int) -> None:
     """Somebody looks after an alert (its id, or a beginning of it).
 
-    Raises NotFoundError, AppError when the alert does not fire, StoreError.
+    Raises NotFoundError, AppError when the alert does not fire, ForbiddenError, StoreError.
     """
+    by.need(Role.OPERATOR, "acknowledge alerts")
     found = store.alert(alert_id).alert.id
     with store.transaction() as writer:
         try:
-            _recorder(writer, now_ms).acknowledge(_again(writer, found), _actor(actor), _note(note))
+            _recorder(writer, now_ms).acknowledge(_again(writer, found), _actor(by), _note(note))
         except TransitionError as error:
             raise AppError(f"{found}: {error}") from None
 
 
 def silence(
-    store: Store, alert_id: str, duration_ms: int, actor: str, note: str, now_ms: int, every_key: bool = False
+    store: Store, alert_id: str, duration_ms: int, by: Person, note: str, now_ms: int, every_key: bool = False
 ) -> int:
     """No messages for an alert's query and key for some time (with `every_key`: for its query whatever the key).
 
     New alerts of theirs fire silenced. Returns how many open alerts that silenced. Raises NotFoundError, AppError for
-    a duration that is no time or longer than MAX_SILENCE_MS, StoreError.
+    a duration that is no time or longer than MAX_SILENCE_MS, ForbiddenError, StoreError.
     """
+    by.need(Role.OPERATOR, "silence alerts")
     alert = store.alert(alert_id).alert
     matchers = matchers_of_alert(alert, every_key=every_key)
     wanted = silencing(matchers, now_ms, now_ms + duration_ms, (), now_ms)
     with store.transaction() as writer:
         _again(writer, alert.id)
-        return _silence(writer, wanted, actor, note, now_ms)
+        return _silence(writer, wanted, by, note, now_ms).n_alerts
 
 
-def silence_matching(store: Store, wanted: Silencing, actor: str, note: str, now_ms: int) -> int:
+def silence_matching(store: Store, wanted: Silencing, by: Person, note: str, now_ms: int) -> int:
     """No messages for alerts that match, while the silence holds; one that begins later is a maintenance window.
 
-    Returns how many open alerts that silenced. Raises AppError when there are too many silences, StoreError.
+    Returns how many open alerts that silenced. Raises AppError when there are too many silences, ForbiddenError,
+    StoreError.
     """
+    by.need(Role.OPERATOR, "silence alerts")
     with store.transaction() as writer:
-        return _silence(writer, wanted, actor, note, now_ms)
+        return _silence(writer, wanted, by, note, now_ms).n_alerts
 
 
-def _silence(writer: Writer, wanted: Silencing, actor: str, note: str, now_ms: int) -> int:
+def new_silence(
+    store: Store,
+    matchers: Matchers,
+    starts_ms: int,
+    ends_ms: int,
+    by: Person,
+    note: str,
+    now_ms: int,
+    *,
+    created_by: str | None = None,
+) -> int:
+    """As `silence_matching`, in the name of whom another program says; returns the number of the silence."""
+    by.need(Role.OPERATOR, "silence alerts")
+    wanted = silencing(matchers, starts_ms, ends_ms, (), now_ms)
+    with store.transaction() as writer:
+        return _silence(writer, wanted, by, note, now_ms, created_by).id
+
+
+def _silence(
+    writer: Writer, wanted: Silencing, by: Person, note: str, now_ms: int, created_by: str | None = None
+) -> NewSilence:
     if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
         raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
-    return _recorder(writer, now_ms).silence(wanted, _actor(actor), _note(note))
+    return _recorder(writer, now_ms).silence(wanted, _actor(by), _note(note), _name(created_by))
 
 
 @dataclass(frozen=True)
@@ -89,13 +115,16 @@ class SilenceEdit:
     ends_ms: int | None = None
     recurrence: Sequence[Mapping[str, Any]] | None = None
     note: str | None = None
+    created_by: str | None = None
 
 
-def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, actor: str, now_ms: int) -> None:
+def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, by: Person, now_ms: int) -> None:
     """Change a silence that is not over; with the next step alerts are silenced, or not, by what it says now.
 
-    Raises NotFoundError when there is no such silence, AppError for a silence that may not be, StoreError.
+    Raises NotFoundError when there is no such silence, AppError for a silence that may not be, ForbiddenError,
+    StoreError.
     """
+    by.need(Role.OPERATOR, "change silences")
     with store.transaction() as writer:
         row = writer.silences.get(silence_id)
         if row is None or row.until_ms <= now_ms:
@@ -108,10 +137,12 @@ def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, actor: str, n
             now_ms,
         )
         values = {**wanted.columns(), "reason": row.reason if edit.note is None else _note(edit.note)}
+        if edit.created_by is not None:
+            values["created_by"] = _name(edit.created_by)
         changed = [name for name, value in values.items() if getattr(row, name) != value]
         if changed:
             before = ", ".join(f"{_COLUMNS[name]} was {_shown(row, name)}" for name in changed)
-            writer.silences.change(row, values, storable_text(f"changed: {before}", 2_000), _actor(actor), now_ms)
+            writer.silences.change(row, values, storable_text(f"changed: {before}", 2_000), _actor(by), now_ms)
 
 
 _COLUMNS = {
@@ -120,6 +151,7 @@ _COLUMNS = {
     "until_ms": "end",
     "recurrence": "recurrence",
     "reason": "comment",
+    "created_by": "creator",
 }
 
 
@@ -141,14 +173,15 @@ def hidden_by(store: Store, matchers: Matchers) -> list[AlertRow]:
     ]
 
 
-def end_silence(store: Store, silence_id: int, actor: str, now_ms: int) -> int:
+def end_silence(store: Store, silence_id: int, by: Person, now_ms: int) -> int:
     """A silence is over before its time; with the next step its alerts are silenced no longer, unless by another one.
 
     Who was not told before is then told of those that still fire. Returns how many open alerts that concerns. Raises
-    NotFoundError when no silence of this number is to come or holds, StoreError.
+    NotFoundError when no silence of this number is to come or holds, ForbiddenError, StoreError.
     """
+    by.need(Role.OPERATOR, "end silences")
     with store.transaction() as writer:
-        row = writer.silences.end(silence_id, _actor(actor), now_ms)
+        row = writer.silences.end(silence_id, _actor(by), now_ms)
         if row is None:
             raise _no_silence(silence_id)
         matchers, holding = matchers_of_row(row), Holding(writer.silences.not_over(now_ms), now_ms)
@@ -184,11 +217,16 @@ def _note(note: str) -> str:
     return storable_text(note, MAX_NOTE_CHARS)
 
 
-def _actor(actor: str) -> str:
-    return storable_text(actor, MAX_ACTOR_CHARS) or "unknown"
+def _actor(by: Person) -> str:
+    return storable_text(by.name, MAX_ACTOR_CHARS) or "unknown"
+
+
+def _name(text: str | None) -> str | None:
+    return None if text is None else storable_text(text, MAX_ACTOR_CHARS) or None
 
 
 __all__ = [
+    "MAX_ACTOR_CHARS",
     "MAX_NOTE_CHARS",
     "MAX_SILENCE_MS",
     "SilenceEdit",
@@ -196,6 +234,7 @@ __all__ = [
     "edit_silence",
     "end_silence",
     "hidden_by",
+    "new_silence",
     "silence",
     "silence_matching",
 ]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
@@ -102,6 +102,14 @@ class Outcome:
     def tell(self, alert: AlertRow, what: str) -> None:
         """Something happened to an alert."""
         self.log.append(AlertLine(alert.query, alert.id, alert.job_id, what))
+
+
+class NewSilence(NamedTuple):
+    """A silence that was made."""
+
+    id: int
+    n_alerts: int
+    """Open alerts that it silenced."""
 
 
 class Recorder:
@@ -233,9 +241,9 @@ class Recorder:
         """A person has seen the alert; raises TransitionError when it is over."""
         self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note))
 
-    def silence(self, wanted: Silencing, actor: str, note: str) -> int:
-        """No messages for alerts that match, while it holds; returns how many open alerts that silenced."""
-        row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor)
+    def silence(self, wanted: Silencing, actor: str, note: str, created_by: str | None = None) -> NewSilence:
+        """No messages for alerts that match, while it holds."""
+        row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor, created_by=created_by)
         self._writer.silences.add(row)
         vars(self).pop("_holding", None)
         covered = []
@@ -244,7 +252,7 @@ class Recorder:
             if self._is_otherwise(known) and self._holding.covering(labels) is row:
                 covered.append(known["id"])
         self._follow_silences(covered, actor, note)
-        return len(covered)
+        return NewSilence(row.id, len(covered))
 
     # ---------------------------------------------------------------- episodes
 
@@ -360,6 +368,8 @@ class Recorder:
                 "created_ms": self._now_ms,
                 "updated_ms": self._now_ms,
                 "resolved_ms": None,
+                "assigned_to": None,
+                "acknowledged_until_ms": None,
                 **columns,
                 **certainty.columns(episode.possible, self._effort),
             }

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from app.alerting.people import Person, Role
 from app.alerting.text import plain
 from app.config import load_settings
 from app.durations import parse_duration_ms
@@ -54,12 +55,12 @@ def opened(config: Path | None, folder: Path | None) -> Iterator[Store]:
         yield found
 
 
-def actor() -> str:
-    """Who gives the command."""
+def actor() -> Person:
+    """Who gives the command: whoever may write the store's files or knows its password may do everything."""
     try:
-        return plain(getpass.getuser())
+        return Person(plain(getpass.getuser()), Role.ADMIN)
     except (OSError, KeyError):
-        return "unknown"
+        return Person("unknown", Role.ADMIN)
 
 
 def time_ms(option: str, text: str, now_ms: int) -> int:

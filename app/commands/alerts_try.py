@@ -42,7 +42,9 @@ def try_receiver(
     endpoint = endpoint_of(receiver, known[receiver], links_of(settings))
     for is_resolved in (False, True)[: 1 + resolve]:
         told = "resolved" if is_resolved else "firing"
-        news = sample_news(receiver, endpoint.links, SystemClock().now_ms(), is_resolved=is_resolved, said_by=actor())
+        news = sample_news(
+            receiver, endpoint.links, SystemClock().now_ms(), is_resolved=is_resolved, said_by=actor().name
+        )
         try:
             message = endpoint.message(news)
             said = endpoint.service.send(message, news.idempotency_key, endpoint.timeout_s, ask=True)

@@ -1,4 +1,4 @@
-"""`clustercep run`, `demo`, `dashboard`, `replay`, `check`, `test`, `warm`: each imports what it needs when called."""
+"""`clustercep run`, `demo`, `dashboard`, `api`, `replay`, `check`, `test`, `warm`: imported when called."""
 
 from __future__ import annotations
 
@@ -85,6 +85,28 @@ def dashboard(
     if store is not None and not (store / "clustercep.db").is_file():
         raise AppError(f"{store}: no store there; expected a folder with clustercep.db")
     raise typer.Exit(run_dashboard(settings, config=config, store_folder=store, port=port, announce=typer.echo))
+
+
+@friendly
+def api(
+    config: ConfigOption = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store: a replay's.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Another port than api.port; 0: any free one.")
+    ] = None,
+) -> None:
+    """Answer Alertmanager's API v2 for amtool and Grafana, until SIGINT or SIGTERM."""
+    from app.alertmanager.listener import run_api
+    from app.clock import SystemClock
+    from app.commands.alerts_options import opened
+
+    settings = settings_of(config)
+    if port is not None:
+        settings = settings.model_copy(update={"api": settings.api.model_copy(update={"port": port})})
+    with opened(config, store) as found:
+        run_api(settings, config, found, SystemClock(), typer.echo)
 
 
 @friendly
@@ -197,4 +219,4 @@ def read_speed(text: str) -> Any:
     return speed
 
 
-__all__ = ["check", "dashboard", "demo", "read_speed", "replay", "run", "run_query_tests", "warm"]
+__all__ = ["api", "check", "dashboard", "demo", "read_speed", "replay", "run", "run_query_tests", "warm"]

@@ -16,7 +16,7 @@ from app.store.writing.problems import NewProblem
 FIXED = ("store.url", "store.url_file", "store.directory", "web")
 """Keys, and sections, that hold from start to end: the store is open, and the endpoints listen."""
 
-IGNORED = ("dashboard", "replay", "demo")
+IGNORED = ("api", "dashboard", "replay", "demo")
 """Sections of other commands: a change of theirs is none of this process."""
 
 

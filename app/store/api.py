@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
-from app.store import alert_pages, believed, owner
+from app.store import active, alert_pages, believed, owner
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
 from app.store.damage import damage_of, damaged
 from app.store.models import (
@@ -360,6 +360,31 @@ class Store:
     def silences(self, now_ms: int) -> list[SilenceRow]:
         """Silences that are not over, also those that have not begun."""
         return self._all(select(SilenceRow).where(SilenceRow.until_ms > now_ms).order_by(SilenceRow.id))
+
+    def silences_since(self, since_ms: int, at_most: int) -> list[active.ChangedSilence]:
+        """Silences whose end lies behind a time, the last to end first, each with when it was changed last."""
+        with self._reading() as session:
+            return active.silences(session, since_ms, at_most)
+
+    def silence(self, silence_id: int) -> active.ChangedSilence | None:
+        """A silence, whether it is over or not; None: there is none of this number."""
+        with self._reading() as session:
+            return active.silence(session, silence_id)
+
+    def active_alerts(self) -> list[tuple[str, int]]:
+        """(id, start_ms) of all alerts that are not over."""
+        with self._reading() as session:
+            return active.active(session)
+
+    def labelled(self, alert_ids: Collection[str]) -> list[active.Labelled]:
+        """What tells these alerts apart, as far as they are kept."""
+        with self._reading() as session:
+            return active.labelled(session, alert_ids)
+
+    def whole_alerts(self, alert_ids: Sequence[str]) -> dict[str, AlertRow]:
+        """These alerts with their hosts, by id, as far as they are kept."""
+        with self._reading() as session:
+            return active.whole(session, alert_ids)
 
     def source_status(self) -> list[SourceStatusRow]:
         """How the sources of the live process stand, by name."""

@@ -109,6 +109,10 @@ class AlertRow(Base):
     created_ms: Mapped[int]
     updated_ms: Mapped[int]
     resolved_ms: Mapped[int | None]
+    assigned_to: Mapped[str | None]
+    """Who looks after it; null: nobody in particular."""
+    acknowledged_until_ms: Mapped[int | None]
+    """When its acknowledgement ends by itself; null: it does not, or there is none."""
     hosts: Mapped[list[AlertHostRow]] = relationship(lazy="raise", viewonly=True, order_by="AlertHostRow.position")
     """In order, the first suspect first; there for alerts that app.store.api gives."""
 
@@ -189,6 +193,8 @@ class SilenceRow(Base):
     created_ms: Mapped[int]
     reason: Mapped[str]
     actor: Mapped[str]
+    created_by: Mapped[str | None]
+    """Who is said to have made it, where somebody else said so (`actor`); null: the actor."""
     ended_by: Mapped[str | None]
     """Who ended it before its time."""
 

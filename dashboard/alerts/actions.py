@@ -82,7 +82,7 @@ def _acknowledge(alerts: Sequence[AlertRow], note: str) -> tuple[str, list[str]]
     refused, n_done = [], 0
     for alert in alerts:
         try:
-            acknowledge(store(), alert.id, login.actor(), inert(note, MAX_NOTE_CHARS), now_ms())
+            acknowledge(store(), alert.id, login.person(), inert(note, MAX_NOTE_CHARS), now_ms())
             n_done += 1
         except AppError as error:
             refused.append(str(error))
@@ -96,7 +96,7 @@ def _silence(alerts: Sequence[AlertRow], duration_ms: int, note: str, *, every_k
     for alert in subjects.values():
         try:
             n_silenced += silence(
-                store(), alert.id, duration_ms, login.actor(), inert(note, MAX_NOTE_CHARS), now_ms(),
+                store(), alert.id, duration_ms, login.person(), inert(note, MAX_NOTE_CHARS), now_ms(),
                 every_key=every_key,
             )  # fmt: skip
             n_done += 1

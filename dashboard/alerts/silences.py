@@ -91,7 +91,7 @@ def _change(row: SilenceRow) -> None:
         changed = None if matchers == shown else read_matchers([matchers])
         ends_ms = at_ms + DURATIONS_MS[longer] if longer in DURATIONS_MS else None
         edit = SilenceEdit(matchers=changed, ends_ms=ends_ms, note=inert(note, MAX_NOTE_CHARS))
-        edit_silence(store(), row.id, edit, login.actor(), at_ms)
+        edit_silence(store(), row.id, edit, login.person(), at_ms)
         tell("The silence is changed.", [])
     except AppError as error:
         tell("", [str(error)])
@@ -126,7 +126,7 @@ def _new() -> None:
     try:
         wanted = silencing(read_matchers([matchers]), starts_ms, starts_ms + DURATIONS_MS[length], recurrence, at_ms)
         if made:
-            n = silence_matching(store(), wanted, login.actor(), inert(note, MAX_NOTE_CHARS), at_ms)
+            n = silence_matching(store(), wanted, login.person(), inert(note, MAX_NOTE_CHARS), at_ms)
             tell(f"Made 1 silence for {length}: {n_alerts(n, exact=True)} silenced.", [])
             st.rerun()
         hidden = hidden_by(store(), wanted.matchers)
@@ -140,7 +140,7 @@ def _new() -> None:
 
 def _end(row: SilenceRow) -> tuple[str, list[str]]:
     try:
-        end_silence(store(), row.id, login.actor(), now_ms())
+        end_silence(store(), row.id, login.person(), now_ms())
     except AppError as error:
         return "", [str(error)]
     return f"The silence of {silence_text(row)} is over.", []

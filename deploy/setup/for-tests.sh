@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Brings what some tests need and this machine lacks: Chromium, with fonts for what they show (DejaVu has Latin, Hebrew
-# and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, rrdtool's command and libfaketime. Never
-# fails: without them one line says so, and those tests are skipped (with CI=true they fail).
+# and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, rrdtool's command, libfaketime, and
+# Alertmanager with amtool. Never fails: without them one line says so, and those tests are skipped (with CI=true they
+# fail).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -16,3 +17,4 @@ bring Chromium chromium chromium fonts-dejavu-core fonts-wqy-microhei
 bring PostgreSQL "/usr/lib/postgresql/*/bin/initdb" postgresql
 bring rrdtool rrdtool rrdtool
 bring libfaketime faketime faketime
+bring Alertmanager amtool prometheus-alertmanager

@@ -117,13 +117,13 @@ def test_a_login_that_is_not_set_up_says_how(raised: Raised) -> None:
 )
 def test_who_acts(empty: Raised, logged_in: dict[str, Any], actor: str) -> None:
     empty.configure("dashboard: {login: true}")
-    assert login.actor() == actor
+    assert login.person().name == actor
     assert login.admitted() is (logged_in["is_logged_in"] is True)
 
 
 @pytest.mark.parametrize("logged_in", [{"is_logged_in": True, "name": "Ann"}], indirect=True)
 def test_without_a_login_nobody_is_somebody(empty: Raised, logged_in: dict[str, Any]) -> None:
-    assert login.actor() == "dashboard"
+    assert login.person().name == "dashboard"
 
 
 @pytest.mark.parametrize("logged_in", [{"is_logged_in": True, "name": "Ann"}], indirect=True)

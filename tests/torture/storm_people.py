@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from app.alerting import operations
+from app.alerting.people import Person
 from app.errors import AppError
 from app.store import open_store
 from app.store.alert_pages import AlertFilter
@@ -52,7 +53,7 @@ def main(store_url: str) -> None:
             for alert in store.alerts(AlertFilter(states=("firing",), limit=10)):
                 started_s = time.perf_counter()
                 try:
-                    operations.acknowledge(store, alert.id, "mia", "", 1)
+                    operations.acknowledge(store, alert.id, Person("mia"), "", 1)
                 except AppError as error:
                     if "only firing" not in str(error):  # over meanwhile
                         failures.append(str(error))

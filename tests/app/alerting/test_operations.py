@@ -8,6 +8,7 @@ import pytest
 
 from app.alerting.lifecycle import state_text
 from app.alerting.operations import MAX_NOTE_CHARS, MAX_SILENCE_MS, acknowledge, end_silence, silence
+from app.alerting.people import Person
 from app.errors import AppError, NotFoundError
 from app.store import Store, open_store
 from app.store.api import AlertFilter
@@ -31,7 +32,7 @@ def state(store: Store, alert: str) -> str:
 
 def test_an_acknowledgement_keeps_who_and_why(store: Store) -> None:
     alert = firing(store)
-    acknowledge(store, alert[:6], "alice", "on it", 2_000)
+    acknowledge(store, alert[:6], Person("alice"), "on it", 2_000)
     change = store.alert(alert).changes[-1]
     assert (change.from_state, change.to_state, change.actor, change.reason, change.at_ms) == (
         "firing",
@@ -46,15 +47,15 @@ def test_what_is_over_cannot_be_acknowledged(store: Store) -> None:
     alert = firing(store)
     live(store, [], 1_000)
     with pytest.raises(AppError, match="it is resolved; only firing alerts"):
-        acknowledge(store, alert, "alice", "", 2_000)
+        acknowledge(store, alert, Person("alice"), "", 2_000)
     with pytest.raises(NotFoundError):
-        acknowledge(store, "ffffffff", "alice", "", 2_000)
+        acknowledge(store, "ffffffff", Person("alice"), "", 2_000)
 
 
 def test_hostile_notes_are_kept_as_text_and_cut(any_store: Store) -> None:
     store = any_store
     alert = firing(store)
-    acknowledge(store, alert, "<b>\x00", "x" * 10_000, 2_000)
+    acknowledge(store, alert, Person("<b>\x00"), "x" * 10_000, 2_000)
     change = store.alert(alert).changes[-1]
     assert change.actor == "<b>\\x00"
     assert len(change.reason) == MAX_NOTE_CHARS
@@ -63,23 +64,23 @@ def test_hostile_notes_are_kept_as_text_and_cut(any_store: Store) -> None:
 @pytest.mark.parametrize("duration_ms", [0, -1, MAX_SILENCE_MS + 1])
 def test_a_silence_lasts_some_time(store: Store, duration_ms: int) -> None:
     with pytest.raises(AppError, match="expected more than nothing"):
-        silence(store, firing(store), duration_ms, "alice", "", 2_000)
+        silence(store, firing(store), duration_ms, Person("alice"), "", 2_000)
     assert store.silences(0) == []
 
 
 def test_a_silence_is_of_one_key_or_of_all(store: Store) -> None:
     one, other = firing(store, "t1"), firing(store, "t2")
-    assert silence(store, one, 1_000, "alice", "known", 2_000) == 1
+    assert silence(store, one, 1_000, Person("alice"), "known", 2_000) == 1
     assert (state(store, one), state(store, other)) == ("firing, silenced", "firing")
-    assert silence(store, one, 1_000, "alice", "known", 2_000, every_key=True) == 1
+    assert silence(store, one, 1_000, Person("alice"), "known", 2_000, every_key=True) == 1
     assert state(store, other) == "firing, silenced"
 
 
 def test_a_silence_that_is_ended_no_longer_covers_its_alerts_with_the_next_step(store: Store) -> None:
     alert = firing(store)
-    silence(store, alert, 50_000, "alice", "known", 2_000)
+    silence(store, alert, 50_000, Person("alice"), "known", 2_000)
     (row,) = store.silences(2_000)
-    assert end_silence(store, row.id, "bob", 3_000) == 1
+    assert end_silence(store, row.id, Person("bob"), 3_000) == 1
     assert store.silences(3_000) == []
     assert state(store, alert) == "firing, silenced"
     live(store, [], 0, now_ms=3_001)
@@ -91,7 +92,7 @@ def test_a_silence_that_is_ended_no_longer_covers_its_alerts_with_the_next_step(
 
 def test_a_silence_that_expires_has_no_one_who_ended_it(store: Store) -> None:
     alert = firing(store)
-    silence(store, alert, 500, "alice", "known", 2_000)
+    silence(store, alert, 500, Person("alice"), "known", 2_000)
     live(store, [], 0, now_ms=2_500)
     last = store.alert(alert).changes[-1]
     assert (last.reason, last.actor) == ("the silence ended", "clustercep")
@@ -99,21 +100,21 @@ def test_a_silence_that_expires_has_no_one_who_ended_it(store: Store) -> None:
 
 def test_another_silence_goes_on(store: Store) -> None:
     alert = firing(store)
-    silence(store, alert, 50_000, "alice", "known", 2_000)
-    silence(store, alert, 50_000, "alice", "all", 2_000, every_key=True)
+    silence(store, alert, 50_000, Person("alice"), "known", 2_000)
+    silence(store, alert, 50_000, Person("alice"), "all", 2_000, every_key=True)
     first, _ = store.silences(2_000)
-    assert end_silence(store, first.id, "bob", 3_000) == 0
+    assert end_silence(store, first.id, Person("bob"), 3_000) == 0
     live(store, [], 0, now_ms=3_001)
     assert state(store, alert) == "firing, silenced"
 
 
 def test_only_a_silence_that_holds_can_be_ended(store: Store) -> None:
     alert = firing(store)
-    silence(store, alert, 500, "alice", "", 2_000)
+    silence(store, alert, 500, Person("alice"), "", 2_000)
     (row,) = store.silences(2_000)
     for wrong in (row.id, row.id + 1):
         with pytest.raises(NotFoundError, match="holds"):
-            end_silence(store, wrong, "bob", 2_500)
+            end_silence(store, wrong, Person("bob"), 2_500)
 
 
 def test_only_failed_messages_are_sent_again_under_their_key(any_store: Store) -> None:

@@ -260,7 +260,8 @@ def test_acknowledged_alert_resolves_without_further_ado(store: Store) -> None:
 def test_silence_holds_back_messages_until_it_ends(any_store: Store) -> None:
     store = any_store
     with store.transaction() as writer:
-        assert Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", None, 500), "mia", "maintenance") == 0
+        made = Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", None, 500), "mia", "maintenance")
+    assert made.n_alerts == 0
     live(store, [FakeMatch(10, 20)], 0, now_ms=200)
     (alert,) = store.alerts()
     assert (alert.state, alert.silenced) == ("firing", True)
@@ -282,7 +283,7 @@ def test_resolved_is_not_told_to_those_who_never_heard_of_it(store: Store) -> No
 def test_silencing_a_firing_alert(store: Store) -> None:
     live(store, [FakeMatch(10, 20)], 0)
     with store.transaction() as writer:
-        assert Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", KEY, 5_000), "mia", "") == 1
+        assert Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", KEY, 5_000), "mia", "").n_alerts == 1
     assert [(a.state, a.silenced) for a in store.alerts()] == [("firing", True)]
 
 

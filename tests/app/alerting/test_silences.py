@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import JSON, Connection, column, select, table
 
 from app.alerting import operations
+from app.alerting.people import Person
 from app.alerting.recorder import Recorder
 from app.errors import AppError
 from app.store import Store, open_store
@@ -41,8 +42,8 @@ def standing(store: Store) -> list[tuple[str, bool]]:
 def test_an_acknowledged_alert_is_acknowledged_after_its_silence_and_nobody_is_told(store: Store) -> None:
     step(store, (FakeMatch(10, 20),), 0, 1_000)
     (alert,) = store.alerts()
-    operations.acknowledge(store, alert.id, "mia", "mine", 1_001)
-    assert operations.silence(store, alert.id, 500, "mia", "until the disk is new", 1_002) == 1
+    operations.acknowledge(store, alert.id, Person("mia"), "mine", 1_001)
+    assert operations.silence(store, alert.id, 500, Person("mia"), "until the disk is new", 1_002) == 1
     assert standing(store) == [("acknowledged", True)]
     step(store, (), 0, 2_000)
     assert standing(store) == [("acknowledged", False)]
@@ -59,7 +60,7 @@ def test_an_acknowledged_alert_is_acknowledged_after_its_silence_and_nobody_is_t
 def test_who_was_told_before_the_silence_is_not_told_again_after_it(store: Store) -> None:
     step(store, (FakeMatch(10, 20),), 0, 1_000)
     (alert,) = store.alerts()
-    operations.silence(store, alert.id, 500, "mia", "", 1_001)
+    operations.silence(store, alert.id, 500, Person("mia"), "", 1_001)
     step(store, (), 0, 2_000)
     assert standing(store) == [("firing", False)]
     assert told(store) == ["firing"]
@@ -68,7 +69,7 @@ def test_who_was_told_before_the_silence_is_not_told_again_after_it(store: Store
 def test_what_resolves_while_silenced_is_told_after_the_silence_to_who_believes_that_it_fires(store: Store) -> None:
     step(store, (FakeMatch(10, 20),), 0, 1_000)
     (alert,) = store.alerts()
-    operations.silence(store, alert.id, 500, "mia", "", 1_001)
+    operations.silence(store, alert.id, 500, Person("mia"), "", 1_001)
     step(store, (), 100, 1_100)
     assert told(store) == ["firing"]
     step(store, (), 100, 2_000)
@@ -89,21 +90,21 @@ def test_what_is_over_when_its_silence_ends_is_not_told_to_fire(store: Store) ->
 def test_a_silenced_alert_can_be_acknowledged_once(store: Store) -> None:
     step(store, (FakeMatch(10, 20),), 0, 1_000)
     (alert,) = store.alerts()
-    operations.silence(store, alert.id, 500, "mia", "", 1_001)
-    operations.acknowledge(store, alert.id, "mia", "", 1_002)
+    operations.silence(store, alert.id, 500, Person("mia"), "", 1_001)
+    operations.acknowledge(store, alert.id, Person("mia"), "", 1_002)
     assert standing(store) == [("acknowledged", True)]
     with pytest.raises(AppError, match="it is acknowledged; only firing alerts can be acknowledged"):
-        operations.acknowledge(store, alert.id, "mia", "", 1_003)
+        operations.acknowledge(store, alert.id, Person("mia"), "", 1_003)
 
 
 def test_silenced_is_a_filter_beside_the_states(any_store: Store) -> None:
     store = any_store
     step(store, tuple(FakeMatch(10, 20, key=(("task_id", task),)) for task in "abcd"), 0, 1_000)
     alerts = {str(alert.key["task_id"]): alert.id for alert in store.alerts()}
-    operations.silence(store, alerts["a"], 500, "mia", "", 1_001)
-    operations.acknowledge(store, alerts["b"], "mia", "", 1_001)
-    operations.silence(store, alerts["b"], 500, "mia", "", 1_001)
-    operations.acknowledge(store, alerts["c"], "mia", "", 1_001)
+    operations.silence(store, alerts["a"], 500, Person("mia"), "", 1_001)
+    operations.acknowledge(store, alerts["b"], Person("mia"), "", 1_001)
+    operations.silence(store, alerts["b"], 500, Person("mia"), "", 1_001)
+    operations.acknowledge(store, alerts["c"], Person("mia"), "", 1_001)
 
     def found(*states: str) -> str:
         return "".join(sorted(alert.key["task_id"] for alert in store.alerts(AlertFilter(states=states))))
@@ -206,17 +207,17 @@ def test_who_is_told_what(any_store: Store, steps: list[tuple[str, int, int]]) -
             if held:
                 chosen = held[n % len(held)]
                 numbers = [row.id for row in store.silences(now_ms) if row.matchers[0][2] == "slow"]
-                operations.end_silence(store, numbers[n % len(held)], "mia", now_ms)
+                operations.end_silence(store, numbers[n % len(held)], Person("mia"), now_ms)
                 model.silences[chosen][1] = now_ms
         elif alerts and what == "acknowledge":
             if model.state == "firing":
-                operations.acknowledge(store, alerts[0].id, "mia", "", now_ms)
+                operations.acknowledge(store, alerts[0].id, Person("mia"), "", now_ms)
                 model.state = "acknowledged"
             else:
                 with pytest.raises(AppError, match="only firing alerts"):
-                    operations.acknowledge(store, alerts[0].id, "mia", "", now_ms)
+                    operations.acknowledge(store, alerts[0].id, Person("mia"), "", now_ms)
         elif alerts:
-            operations.silence(store, alerts[0].id, n, "mia", "", now_ms, every_key=what == "silence all")
+            operations.silence(store, alerts[0].id, n, Person("mia"), "", now_ms, every_key=what == "silence all")
             model.silences.append([now_ms, now_ms + n])
         assert {name: told(store, name) for name in RECEIVERS} == model.log
         assert [alert.state for alert in store.alerts()] == ([model.state] if model.state else [])

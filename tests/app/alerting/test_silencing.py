@@ -13,6 +13,7 @@ from sqlalchemy import column, table, text
 from app.alerting.dispatch.intervals import interval_section, parse_interval
 from app.alerting.found import found_in
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
+from app.alerting.people import Person
 from app.alerting.recorder import Recorder
 from app.alerting.report_rows import LIVE
 from app.alerting.silencing import MAX_SILENCES, Silencing, read_matchers, silencing, stands
@@ -45,7 +46,7 @@ def wanted(matchers: str, starts_ms: int, ends_ms: int, *intervals: dict[str, ob
 def test_a_window_that_begins_later_silences_what_fires_then(any_store: Store) -> None:
     store = any_store
     fire(store, 1_000, "t1", "u1")
-    assert silence_matching(store, wanted('task_id=~"t."', 2_000, 4_000), "mia", "new disks", 1_000) == 0
+    assert silence_matching(store, wanted('task_id=~"t."', 2_000, 4_000), Person("mia"), "new disks", 1_000) == 0
     fire(store, 1_999)
     assert silenced(store) == set()
     fire(store, 2_000)
@@ -62,7 +63,7 @@ def test_a_window_that_begins_later_silences_what_fires_then(any_store: Store) -
 
 def test_a_recurring_silence_holds_at_its_times_only(store: Store) -> None:
     nights = {"times": [{"start_time": "02:00", "end_time": "04:00"}]}
-    silence_matching(store, wanted('alertname="slow"', 0, 100 * HOUR_MS, nights), "mia", "", 0)
+    silence_matching(store, wanted('alertname="slow"', 0, 100 * HOUR_MS, nights), Person("mia"), "", 0)
     fire(store, HOUR_MS, "t1")
     found = []
     for hour in (1, 2, 3, 4, 25, 26, 28):
@@ -75,16 +76,18 @@ def test_a_recurring_silence_holds_at_its_times_only(store: Store) -> None:
 
 def test_a_changed_silence_hides_what_it_says_now_and_its_history_is_kept(store: Store) -> None:
     fire(store, 1_000, *TASKS)
-    silence_matching(store, wanted('task_id="t1"', 0, 9_000), "mia", "first", 1_000)
+    silence_matching(store, wanted('task_id="t1"', 0, 9_000), Person("mia"), "first", 1_000)
     (row,) = store.silences(1_000)
-    edit_silence(store, row.id, SilenceEdit(matchers=read_matchers(['task_id="u1"']), note="second"), "bob", 1_100)
+    edit_silence(
+        store, row.id, SilenceEdit(matchers=read_matchers(['task_id="u1"']), note="second"), Person("bob"), 1_100
+    )
     fire(store, 1_200)
     assert silenced(store) == {"u1"}
-    end_silence(store, row.id, "eve", 1_300)
+    end_silence(store, row.id, Person("eve"), 1_300)
     fire(store, 1_400)
     assert silenced(store) == set()
     with pytest.raises(AppError, match="no silence 1 holds"):
-        edit_silence(store, row.id, SilenceEdit(note="third"), "bob", 1_500)
+        edit_silence(store, row.id, SilenceEdit(note="third"), Person("bob"), 1_500)
     with store.transaction() as writer:
         changes = [(c.actor, c.what) for c in writer.session.query(SilenceChangeRow).order_by("revision")]
     assert changes[0] == ("mia", "made")
@@ -96,7 +99,7 @@ def test_the_preview_is_what_is_silenced(store: Store) -> None:
     fire(store, 1_000, *TASKS)
     matchers = read_matchers(['{alertname="slow",task_id!="t1"}'])
     expected = {alert.key["task_id"] for alert in hidden_by(store, matchers)}
-    assert silence_matching(store, silencing(matchers, 1_000, 2_000, (), 1_000), "mia", "", 1_000) == 2
+    assert silence_matching(store, silencing(matchers, 1_000, 2_000, (), 1_000), Person("mia"), "", 1_000) == 2
     assert silenced(store) == expected == {"t2", "u1"}
 
 
@@ -124,7 +127,7 @@ def test_there_are_so_many_silences_at_most(store: Store) -> None:
         row = {"matchers": [["a", "=", "b"]], "until_ms": 10_000, "created_ms": 0, "reason": "", "actor": "mia"}
         writer.session.add_all([SilenceRow(**row) for _ in range(MAX_SILENCES)])
     with pytest.raises(AppError, match="there are 1000 silences"):
-        silence_matching(store, wanted('a="b"', 0, 10_000), "mia", "", 1)
+        silence_matching(store, wanted('a="b"', 0, 10_000), Person("mia"), "", 1)
 
 
 def test_intervals_are_kept_as_they_are_read() -> None:
@@ -142,7 +145,7 @@ def test_intervals_are_kept_as_they_are_read() -> None:
 
 def test_more_alerts_than_a_step_takes_are_looked_at_by_the_next_ones(store: Store) -> None:
     fire(store, 1_000, *(f"t{n}" for n in range(10)))
-    silence_matching(store, wanted('task_id=~"t[0-7]"', 2_000, 5_000), "mia", "", 1_000)
+    silence_matching(store, wanted('task_id=~"t[0-7]"', 2_000, 5_000), Person("mia"), "", 1_000)
 
     def apply(now_ms: int) -> int:
         with store.transaction() as writer:
@@ -158,7 +161,7 @@ def test_more_alerts_than_a_step_takes_are_looked_at_by_the_next_ones(store: Sto
 
 def test_an_alert_of_a_pause_is_silenced_when_the_same_silence_holds_again(store: Store) -> None:
     nights = {"times": [{"start_time": "02:00", "end_time": "04:00"}]}
-    silence_matching(store, wanted('alertname="slow"', 0, 100 * HOUR_MS, nights), "mia", "", 0)
+    silence_matching(store, wanted('alertname="slow"', 0, 100 * HOUR_MS, nights), Person("mia"), "", 0)
     fire(store, 3 * HOUR_MS, "t1")
     with store.transaction() as writer:  # and then the process died, before it looked at what the pause ends
         match = FakeMatch(10, 20, key=(("task_id", "t2"),), values={"task_id": "t2"})
@@ -209,16 +212,16 @@ def test_after_each_step_exactly_what_a_silence_covers_is_silenced(store: Store,
         now_ms += waits_ms
         held = [number for number, (_, _, ends_ms) in known.items() if ends_ms > now_ms]  # type: ignore[operator]
         if what == "silence":
-            silence_matching(store, wanted(matchers, now_ms + n // 2, now_ms + n), "mia", "", now_ms)
+            silence_matching(store, wanted(matchers, now_ms + n // 2, now_ms + n), Person("mia"), "", now_ms)
             number = max(row.id for row in store.silences(now_ms))
             known[number] = [matchers, now_ms + n // 2, now_ms + n]
         elif what == "end" and held:
-            end_silence(store, held[n % len(held)], "mia", now_ms)
+            end_silence(store, held[n % len(held)], Person("mia"), now_ms)
             known[held[n % len(held)]][2] = now_ms
         elif what == "shorten" and held:
             chosen = known[held[n % len(held)]]
             ends_ms = max(now_ms, int(str(chosen[1]))) + 1
-            edit_silence(store, held[n % len(held)], SilenceEdit(ends_ms=ends_ms), "mia", now_ms)
+            edit_silence(store, held[n % len(held)], SilenceEdit(ends_ms=ends_ms), Person("mia"), now_ms)
             chosen[2] = ends_ms
         else:
             fire(store, now_ms, *(TASKS if what == "fire" else ()))

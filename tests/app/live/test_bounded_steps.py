@@ -15,6 +15,7 @@ from sqlalchemy import delete, event, select
 
 from app.alerting import operations
 from app.alerting.found import found_in
+from app.alerting.people import Person
 from app.alerting.recorder import Recorder
 from app.live.checkpoint import CheckpointFolder
 from app.live.intake import Intake, IntakeQueue
@@ -172,9 +173,9 @@ def assert_parts_leave_the_same(any_store: Store, steps: list[Any], n: int) -> N
             step(any_store, parts, live, past, watermark_ms, now_ms)
             open_ones = sorted(alert.id for alert in any_store.alerts() if alert.state == "firing")
             if what == "acknowledge" and open_ones:
-                operations.acknowledge(any_store, open_ones[0], "mia", "", now_ms)
+                operations.acknowledge(any_store, open_ones[0], Person("mia"), "", now_ms)
             if what == "silence" and open_ones:
-                operations.silence(any_store, open_ones[-1], 15, "mia", "", now_ms)
+                operations.silence(any_store, open_ones[-1], 15, Person("mia"), "", now_ms)
         found.append(rows(any_store))
     assert found[0] == found[1]
 

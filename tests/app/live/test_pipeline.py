@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from app.alerting.operations import acknowledge
+from app.alerting.people import Person
 from app.errors import CheckpointError, StoreError
 from app.live.checkpoint import CheckpointFolder
 from app.live.histories import judgeable_types
@@ -333,7 +334,7 @@ def test_a_person_waits_for_the_step_and_the_step_for_the_person(any_store: Stor
 
     def acknowledging() -> None:
         try:
-            acknowledge(store, store.alerts()[0].id, "alice", "", 1_000)
+            acknowledge(store, store.alerts()[0].id, Person("alice"), "", 1_000)
         except BaseException as error:  # noqa: BLE001  # told by the assertion below
             errors.append(error)
 

@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from app.alerting import operations
 from app.alerting.delivery import Endpoint, endpoint_of
 from app.alerting.notifier import Notifier
+from app.alerting.people import Person
 from app.alerting.receivers.service import Message
 from app.clock import SetClock
 from app.commands.check import check_all
@@ -355,7 +356,7 @@ def test_people_go_on_beside_any_owner(store: Store) -> None:
     store.own(ELSEWHERE)
     with again(store) as commands:
         (alert,) = commands.alerts()
-        operations.acknowledge(commands, alert.id, "me", "", 5_000)
+        operations.acknowledge(commands, alert.id, Person("me"), "", 5_000)
     assert store.alert(alert.id).alert.state == "acknowledged"
 
 

@@ -18,6 +18,7 @@ from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import silence, silence_matching
 from app.alerting.payload import fingerprint, labels_of
+from app.alerting.people import Person
 from app.alerting.receivers.news import News
 from app.alerting.silencing import read_matchers, silencing
 from app.errors import StoreError
@@ -97,7 +98,7 @@ def test_silenced_alerts_are_told_afterwards_if_they_still_fire(store: Store) ->
     world.fire("t1", "t2", "t3")
     for task in ("t1", "t2"):
         (alert,) = [a for a in store.alerts() if a.key["task_id"] == task]
-        silence(store, alert.id, INTERVAL_MS * (3 if task == "t1" else 1), "ann", "", world.now_ms)
+        silence(store, alert.id, INTERVAL_MS * (3 if task == "t1" else 1), Person("ann"), "", world.now_ms)
     assert world.wait(WAIT_MS) == [("ops", "first notification", {"t3": "firing"})]
     world.step(watermark_ms=0)
     assert world.wait(INTERVAL_MS) == []
@@ -114,7 +115,7 @@ def test_a_silence_holds_back_that_an_alert_is_over_until_it_ends(store: Store) 
     world.fire("t1")
     world.wait(WAIT_MS)
     (alert,) = store.alerts()
-    silence(store, alert.id, 3 * INTERVAL_MS, "ann", "", world.now_ms)
+    silence(store, alert.id, 3 * INTERVAL_MS, Person("ann"), "", world.now_ms)
     world.end()
     assert world.wait(2 * INTERVAL_MS) == []
     world.wait(INTERVAL_MS)
@@ -303,7 +304,7 @@ def test_a_silence_tells_no_group_of_an_alert_that_was_told_by_itself(store: Sto
     world.fire("t1")
     world.skip_messages()
     world.configure(TREE)
-    silence(store, store.alerts()[0].id, WAIT_MS, "ann", "", world.now_ms)
+    silence(store, store.alerts()[0].id, WAIT_MS, Person("ann"), "", world.now_ms)
     assert world.wait(WAIT_MS) == []
     world.step(watermark_ms=0)
     assert world.wait(INTERVAL_MS) == []
@@ -423,7 +424,7 @@ def test_a_silence_that_outlives_the_route_repeats_nothing(store: Store) -> None
     world = World(store)
     world.fire("t1")
     world.wait(WAIT_MS)
-    silence(store, store.alerts()[0].id, WAIT_MS, "ann", "", world.now_ms)
+    silence(store, store.alerts()[0].id, WAIT_MS, Person("ann"), "", world.now_ms)
     world.configure(NO_ROUTE)
     world.wait(WAIT_MS)
     world.step(watermark_ms=0)
@@ -523,5 +524,5 @@ def test_a_silence_that_begins_between_steps_hides(store: Store) -> None:
     world.fire("t1")
     now_ms = world.now_ms
     wanted = silencing(read_matchers(['alertname=~".+"']), now_ms + 20_000, now_ms + 3_600_000, (), now_ms)
-    silence_matching(store, wanted, "mia", "maintenance", now_ms)
+    silence_matching(store, wanted, Person("mia"), "maintenance", now_ms)
     assert world.wait(30_000) == []

@@ -11,6 +11,7 @@ from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.notice import GroupNotice
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import acknowledge
+from app.alerting.people import Person
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.clock import SetClock
 from app.settings import Alerting, Severity
@@ -112,7 +113,7 @@ class World:
 
     def acknowledge(self, task: str) -> None:
         (alert,) = [a for a in self.store.alerts() if a.key["task_id"] == task and a.state == "firing"]
-        acknowledge(self.store, alert.id, "ann", "", self.now_ms)
+        acknowledge(self.store, alert.id, Person("ann"), "", self.now_ms)
 
     def wait(self, ms: int) -> list[Told]:
         """Time passes; returns what is told meanwhile."""

@@ -1,0 +1,89 @@
+"""The alerts that are not over, for those who ask often: which there are, their labels, some of them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.store.alert_pages import with_hosts
+from app.store.bulk import in_chunks
+from app.store.models import AlertRow, SilenceChangeRow, SilenceRow
+from app.store.states import OPEN_STATES
+
+
+class Labelled(NamedTuple):
+    """What tells an alert apart."""
+
+    id: str
+    query: str
+    key: Mapping[str, Any]
+    severity: str
+    labels: Mapping[str, str]
+
+
+class ChangedSilence(NamedTuple):
+    """A silence, and when it was changed last."""
+
+    silence: SilenceRow
+    changed_ms: int
+
+
+def active(session: Session) -> list[tuple[str, int]]:
+    """(id, start_ms) of all alerts that are not over, from an index alone."""
+    statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
+    return [(alert_id, start_ms) for alert_id, start_ms in session.connection().execute(statement)]
+
+
+def labelled(session: Session, alert_ids: Collection[str]) -> list[Labelled]:
+    """What tells these apart, as far as they are kept; it never changes."""
+    columns = AlertRow.id, AlertRow.query, AlertRow.key, AlertRow.severity, AlertRow.labels
+    found: list[Labelled] = []
+    for chunk in in_chunks(sorted(alert_ids)):
+        found += (
+            Labelled(*row) for row in session.connection().execute(select(*columns).where(AlertRow.id.in_(chunk)))
+        )
+    return found
+
+
+def whole(session: Session, alert_ids: Sequence[str]) -> dict[str, AlertRow]:
+    """By id, with hosts, as far as they are kept."""
+    found: dict[str, AlertRow] = {}
+    for chunk in in_chunks(alert_ids):
+        alerts = session.scalars(select(AlertRow).where(AlertRow.id.in_(chunk)).options(with_hosts()))
+        found |= {alert.id: alert for alert in alerts}
+    return found
+
+
+def silences(session: Session, since_ms: int, at_most: int) -> list[ChangedSilence]:
+    """Silences whose end lies behind a time, the last to end first."""
+    rows = list(
+        session.scalars(
+            select(SilenceRow)
+            .where(SilenceRow.until_ms > since_ms)
+            .order_by(SilenceRow.until_ms.desc(), SilenceRow.id)
+            .limit(at_most)
+        )
+    )
+    changed = _changed(session, [row.id for row in rows])
+    return [ChangedSilence(row, changed.get(row.id, row.created_ms)) for row in rows]
+
+
+def silence(session: Session, silence_id: int) -> ChangedSilence | None:
+    """One, whether it is over or not."""
+    row = session.get(SilenceRow, silence_id)
+    return None if row is None else ChangedSilence(row, _changed(session, [row.id]).get(row.id, row.created_ms))
+
+
+def _changed(session: Session, ids: Sequence[int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for chunk in in_chunks(ids):
+        last = select(SilenceChangeRow.silence_id, func.max(SilenceChangeRow.at_ms))
+        rows = session.execute(last.where(SilenceChangeRow.silence_id.in_(chunk)).group_by(SilenceChangeRow.silence_id))
+        found |= {row[0]: row[1] for row in rows}
+    return found
+
+
+__all__ = ["ChangedSilence", "Labelled", "active", "labelled", "silence", "silences", "whole"]
