@@ -7,12 +7,8 @@ have threads of their own, so that one that hangs holds up no other.
 from __future__ import annotations
 
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -38,9 +34,9 @@ from collectors.jmx.beans import (
 )
 from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Reading, Sample
 from collectors.lifecycle import EventRows
-from collectors.network.daemon_threads import in_daemon_thread
-from collectors.network.deadlines import remaining_s, within
+from collectors.network.deadlines import remaining_s
 from collectors.network.http import HttpOptions, HttpTransport, Transport, check_url
+from collectors.network.side_by_side import ask_side_by_side
 
 POSITION_VERSION = 1
 CLOCK = "poll:jmx"
@@ -215,32 +211,20 @@ class JmxCollector:
         options = self._options
         told = [_Told(daemon) for daemon in self._daemons]
         by_age = sorted(told, key=lambda one: one.daemon.asked_ms)
-        proven = deque(one for one in by_age if one.daemon.answered_ms is not None and not one.daemon.n_failed)
-        others = deque(
-            sorted(
-                (one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed),
-                key=lambda one: one.daemon.n_failed != 1,  # to be told of they must be asked again; those told of are
-            )
+        proven = [one for one in by_age if one.daemon.answered_ms is not None and not one.daemon.n_failed]
+        others = sorted(
+            (one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed),
+            key=lambda one: one.daemon.n_failed != 1,  # to be told of they must be asked again; those told of are
         )
-        deadline_s = time.monotonic() + options.poll_timeout_ms / 1000
-
-        def work(*queues: deque[_Told]) -> None:
-            with within(deadline_s - time.monotonic()):
-                for left in queues:
-                    while remaining_s() > 0:
-                        try:
-                            one = left.popleft()
-                        except IndexError:
-                            break
-                        with within(options.daemon_timeout_ms / 1000):
-                            self._ask(one, now_ms)
-
-        n = options.n_workers  # those of the proven help with the others when they are done
-        works = [partial(work, proven, others)] * min(n, len(told)) + [partial(work, others)] * min(n, len(others))
-        futures = [in_daemon_thread(one, "jmx") for one in works]
-        wait(futures)
-        for future in futures:
-            future.result()
+        ask_side_by_side(
+            proven,
+            others,
+            lambda one: self._ask(one, now_ms),
+            n_workers=options.n_workers,
+            total_s=options.poll_timeout_ms / 1000,
+            each_s=options.daemon_timeout_ms / 1000,
+            name="jmx",
+        )
         return told
 
     def _ask(self, told: _Told, now_ms: int) -> None:

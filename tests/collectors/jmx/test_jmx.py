@@ -15,6 +15,7 @@ from collectors.jmx import jmx
 from collectors.jmx.beans import wanted_of
 from collectors.jmx.jmx import MAX_DAEMONS, JmxCollector, JmxOptions
 from collectors.jmx.readings import DAEMON_KINDS
+from collectors.network import side_by_side
 from collectors.network.http import Answer
 from collectors.schema import load_event_types
 from tests.collectors.jmx.daemons import T0, URLS, Daemon, cluster, collector_of
@@ -404,7 +405,7 @@ def test_what_is_down_is_told_at_each_poll_whether_its_turn_came_or_not(monkeypa
     position, n_asked = saved(collector.checkpoint()), len(daemons["NameNode"].asked)
     collector = collector_of(daemons)
     collector.restore(position)
-    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)  # no turn comes
+    monkeypatch.setattr(side_by_side, "remaining_s", lambda: 0.0)  # no turn comes
     told = rows(collector.poll(T0 + 3 * MINUTE_MS), "DaemonUnreachable")
     assert [(row["host"], row["silent_ms"], row["reason"]) for row in told] == [
         ("nn1", 2 * MINUTE_MS, "connection timed out"),
@@ -421,7 +422,7 @@ def test_a_daemon_of_which_it_is_not_known_that_it_is_down_is_not_told_of_before
     collector.poll(T0)
     daemons["NameNode"].failure = "connection refused"
     collector.poll(T0 + MINUTE_MS)
-    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)
+    monkeypatch.setattr(side_by_side, "remaining_s", lambda: 0.0)
     assert rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable") == []
 
 

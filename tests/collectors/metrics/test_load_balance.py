@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import OptionError, PositionError
-from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
+from collectors.metrics.load_balance import LoadDeriver, LoadOptions
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 
