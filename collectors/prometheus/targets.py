@@ -24,6 +24,8 @@ from collectors.network.http import Answer, check_url
 MAX_TARGETS = 10_000
 MAX_FILES = 1_000
 MAX_LIST_BYTES = 1 << 22
+MAX_YAML_BYTES = 1 << 19
+"""Which takes some seconds; as JSON the list may be longer."""
 MAX_VALUES = 200_000
 MAX_TEXT_CHARS = 255
 DEFAULT_CLUSTER = "default"
@@ -134,6 +136,8 @@ def read_list(path: str, defaults: TargetDefaults) -> list[Target]:
         raise TargetsError(f"more than {MAX_LIST_BYTES >> 20} MiB")
     if path.endswith(".json"):
         return parse_list(Answer(path, 200, "", body), defaults)
+    if len(body) > MAX_YAML_BYTES:
+        raise TargetsError(f"more than {MAX_YAML_BYTES >> 10} KiB of YAML; write so long a list as JSON, NAME.json")
     try:
         document = yaml.load(body.decode("utf-8-sig"), _Plain)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ class Exporter:
         if self.failure is not None:
             raise SourceUnavailableError(self.failure)
         return Answer(base_url + path, self.status, self.content_type, self.text.encode(), now_ms, self.location)
+
+
+class RawExporter(Exporter):
+    """Answers with bytes that may be no text."""
+
+    def __init__(self, body: bytes, content_type: str) -> None:
+        super().__init__("")
+        self.body, self.content_type = body, content_type
+
+    def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+        """As Exporter."""
+        return replace(super().get(base_url, path, now_ms), body=self.body)
 
 
 class Clock:

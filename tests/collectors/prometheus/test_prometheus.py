@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from collectors.base import OptionError, PositionError, SourceUnavailableError
 from collectors.metrics.normal import UNITS
 from collectors.network.http import HttpOptions
 from collectors.prometheus.credentials import Credentials
-from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
+from collectors.prometheus.prometheus import HTTP, PrometheusCollector, PrometheusOptions
 from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Kind, Reading
 from collectors.schema import load_event_types
 from tests.collectors.positions import saved
@@ -26,6 +29,7 @@ from tests.collectors.prometheus.exporters import (
     recorded,
     values,
 )
+from tests.slow_servers import certificate, serving
 
 NODE = "node1:9100"
 
@@ -304,3 +308,40 @@ def test_the_options_of_requests_ask_for_both_formats_and_follow_nobody() -> Non
     PrometheusCollector(PrometheusOptions(targets=(NODE,)), connect).poll(T0)
     assert "application/openmetrics-text" in seen[0].accept
     assert seen[0].max_redirects == 0
+
+
+def test_over_tls_with_a_file_of_certificates_and_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret", encoding="utf-8")
+    context, ca_file = certificate(tmp_path)
+    heads: list[bytes] = []
+    body = recorded(1).encode()
+
+    def serve(connection: socket.socket) -> None:
+        heads.append(connection.recv(65_536))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        connection.recv(65_536)
+
+    with serving(serve, context) as url:
+        trusted = replace(HTTP, n_attempts=1, verify_tls=str(ca_file))
+        options = PrometheusOptions((f"{url}/metrics",), http=trusted, credentials=Credentials(tmp_path / "token"))
+        assert ("127.0.0.1", "load_one") in values(PrometheusCollector(options).poll(T0))
+        with pytest.raises(SourceUnavailableError, match="certificate verify failed"):
+            PrometheusCollector(replace(options, http=replace(HTTP, n_attempts=1))).poll(T0)
+    assert len(heads) == 1
+    assert b"\r\nAuthorization: Bearer s3cret\r\n" in heads[0]
+    assert b"\r\nAccept: application/openmetrics-text" in heads[0]
+
+
+def test_a_compressed_answer_is_bounded_as_it_is_unpacked() -> None:
+    bomb = gzip.compress(b"a" * (4 << 20))
+    head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(head % len(bomb) + bomb)
+        connection.recv(65_536)
+
+    with serving(serve) as url:
+        options = PrometheusOptions((url,), http=replace(HTTP, n_attempts=1, max_answer_bytes=1 << 20))
+        with pytest.raises(SourceUnavailableError, match="an answer of more than 1048576 bytes"):
+            PrometheusCollector(options).poll(T0)
