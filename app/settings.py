@@ -145,6 +145,7 @@ class JmxSource(Source):
     resource_managers: tuple[str, ...] = ()
     node_managers: tuple[str, ...] = ()
     history_servers: tuple[str, ...] = ()
+    host_metrics: bool = False
     timeout_ms: DurationMs = Field(default=10_000, ge=100)
     daemon_timeout_ms: DurationMs = Field(default=20_000, ge=100)
     poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)

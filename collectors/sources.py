@@ -46,7 +46,7 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("container_log", (CONTAINER_LOG,)),
     SourceSpec("daemon_log", (DAEMON_LOG,)),
     SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
-    SourceSpec("jmx"),
+    SourceSpec("jmx", samples=Samples.OF_POLLS),
     SourceSpec("prometheus", samples=Samples.OF_POLLS),
     SourceSpec("rumen_trace", (RUMEN,), is_live=False),
 )

@@ -208,6 +208,7 @@ def _jmx(settings: Settings, rank: int) -> Source:
         daemon_timeout_ms=section.daemon_timeout_ms,
         poll_timeout_ms=section.poll_timeout_ms,
         n_workers=section.n_workers,
+        host_metrics=section.host_metrics,
         hosts=settings.sources.hosts,
         http=replace(
             JMX_HTTP,

@@ -32,6 +32,8 @@ from collectors.jmx.beans import (
     value_of,
     wanted_of,
 )
+from collectors.jmx.host_metrics import PATH as HOST_PATH
+from collectors.jmx.host_metrics import host_metrics
 from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Reading, Sample
 from collectors.lifecycle import EventRows
 from collectors.network.deadlines import remaining_s
@@ -70,6 +72,8 @@ class JmxOptions:
     """Of all that one daemon is asked for at a poll."""
     poll_timeout_ms: int = 60_000
     n_workers: int = 8
+    host_metrics: bool = False
+    """Whether daemons are asked for the load and memory of their hosts, too."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Name or address in URLs -> host as the job history writes it."""
     http: HttpOptions = HTTP
@@ -118,6 +122,8 @@ class _Told:
     daemon: _Daemon
     samples: list[tuple[Sample, str | None, list[int | float | str | None]]] = field(default_factory=list)
     """Each with its instance and a value per reading, of counters the level."""
+    of_host: list[tuple[str, float, str | None]] = field(default_factory=list)
+    """(metric, value, unit)."""
     answered: bool = False
     asked: bool = False
     failure: str | None = None
@@ -154,6 +160,7 @@ class JmxCollector:
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
         for one in told:
             self._tell(rows, one, now_ms)
+        _tell_hosts(rows, told, now_ms)
         if not len(rows) and not any(daemon.answered_ms is not None for daemon in self._daemons):
             reasons = [reason for one in told for reason in (one.failure, *(p[2] for p in one.problems)) if reason]
             first = reasons[0] if reasons else "they take too long"
@@ -234,6 +241,8 @@ class JmxCollector:
         elif daemon.probe is None:
             daemon.probe = self._connect(daemon.url, replace(self._options.http, n_attempts=1))
         _ask(told, now_ms, self._parsing)
+        if self._options.host_metrics and told.answered:
+            _ask_of_host(told, now_ms, self._parsing)
 
     # ---- telling -----------------------------------------------------------------------------------------------
 
@@ -362,6 +371,35 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
         if not found and path in levels:
             break  # nothing is below nothing, and more below what cannot be read
     return beans
+
+
+def _ask_of_host(told: _Told, now_ms: int, parsing: threading.Lock) -> None:
+    daemon = told.daemon
+    if remaining_s() <= 0:
+        told.problems.append((daemon.url, "slow", "its answers take longer than a poll may; the rest is left out"))
+        return
+    try:
+        answer = (daemon.probe or daemon.transport).get(daemon.url, HOST_PATH, now_ms)
+        with parsing:
+            told.of_host = host_metrics(answer)
+    except SourceUnavailableError as error:
+        told.problems.append((daemon.url + HOST_PATH, "unavailable", str(error)))
+    except BeansError as error:
+        told.problems.append((daemon.url + HOST_PATH, error.kind, f"{daemon.url}{HOST_PATH}: {error}"))
+
+
+def _tell_hosts(rows: EventRows, told: list[_Told], now_ms: int) -> None:
+    """Once per host, however many daemons it has: the first of them that tells a metric."""
+    seen: set[tuple[str, str]] = set()
+    for one in told:
+        host = one.daemon.host
+        for name, value, unit in one.of_host:
+            if (host, name) in seen:
+                continue
+            seen.add((host, name))
+            attributes = {"host": host, "name": name, "value": value, "unit": unit}
+            event_id = record_id(("jmx", host, name), "Metric", now_ms, (), 0)
+            rows.add("Metric", event_id, now_ms, CLOCK, f"{one.daemon.url}/jmx", attributes)
 
 
 def _reason(told: _Told) -> str | None:

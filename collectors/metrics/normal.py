@@ -19,6 +19,7 @@ _PERCENT = (
     "cpu_intr",
     "cpu_sintr",
     "cpu_guest",
+    "cpu_busy",
     "part_max_used",
 )
 _KILOBYTES = ("mem_total", "mem_free", "mem_shared", "mem_buffers", "mem_cached", "swap_total", "swap_free")

@@ -95,6 +95,6 @@ def test_complete_from() -> None:
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
     assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
-    assert schema.complete_from("jmx") == JMX_TYPES
+    assert schema.complete_from("jmx") == JMX_TYPES | {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("prometheus") == {"Metric", "LoadStd", "Balance", "Imbalance", "DaemonUnreachable"}
     assert schema.complete_from("nobody") == frozenset()
