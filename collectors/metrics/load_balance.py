@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from collectors.base import OptionError, read_position
 from collectors.identity import record_id
 from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS
 from engine.events import EventBatch, Float64Array
 
 POSITION_VERSION = 1
@@ -109,6 +110,12 @@ class LoadDeriver:
             for end_ms in sorted(complete):
                 rows += self._rows(clock_id, cluster, end_ms, cluster.steps.pop(end_ms))
                 cluster.emitted_ms = end_ms
+        if self._of_polls:  # lists of targets name clusters as they like
+            self._clusters = {
+                clock_id: cluster
+                for clock_id, cluster in self._clusters.items()
+                if cluster.emitted_ms is not None and cluster.emitted_ms >= watermark_ms - DAY_MS
+            }
         return EventBatch.from_rows(rows, load_event_types())
 
     def checkpoint(self) -> dict[str, Any]:
