@@ -123,8 +123,17 @@ class YarnRestSource(Source):
         return section
 
 
-MAX_JMX_INTERVAL_MS = 90_000
+MAX_DAEMON_INTERVAL_MS = 90_000
 """Half of the GROUP_GAP of the queries over daemons: one poll may fail."""
+
+
+def _told_in_time(interval_ms: int) -> int:
+    if interval_ms > MAX_DAEMON_INTERVAL_MS:
+        raise ValueError(
+            f"more than {MAX_DAEMON_INTERVAL_MS // 1000} s; expected at most that: "
+            "alerts about daemons end when nothing was told for 3 minutes, so they would end and begin again"
+        )
+    return interval_ms
 
 
 class JmxSource(Source):
@@ -136,6 +145,7 @@ class JmxSource(Source):
     resource_managers: tuple[str, ...] = ()
     node_managers: tuple[str, ...] = ()
     history_servers: tuple[str, ...] = ()
+    host_metrics: bool = False
     timeout_ms: DurationMs = Field(default=10_000, ge=100)
     daemon_timeout_ms: DurationMs = Field(default=20_000, ge=100)
     poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
@@ -146,12 +156,60 @@ class JmxSource(Source):
     @field_validator("interval_ms")
     @classmethod
     def _within_a_gap(cls, interval_ms: int) -> int:
-        if interval_ms > MAX_JMX_INTERVAL_MS:
-            raise ValueError(
-                f"more than {MAX_JMX_INTERVAL_MS // 1000} s; expected at most that: "
-                "alerts about daemons end when nothing was told for 3 minutes, so they would end and begin again"
-            )
-        return interval_ms
+        return _told_in_time(interval_ms)
+
+
+class BasicAuth(Section):
+    """A user and the file of the password."""
+
+    username: str = Field(min_length=1, max_length=200)
+    password_file: AnchoredPath
+
+
+class ChosenMetric(Section):
+    """A further metric of exporters."""
+
+    metric: str = Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$", max_length=200)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=20)
+    kind: Literal["gauge", "rate"] = "gauge"
+    factor: float = Field(default=1.0, allow_inf_nan=False)
+    unit: str | None = Field(default=None, max_length=40)
+
+
+class PrometheusSource(Source):
+    """Exporters of Prometheus, scraped."""
+
+    interval_ms: DurationMs = Field(default=15_000, ge=1_000)
+    targets: tuple[str, ...] = ()
+    file_sd: tuple[AnchoredPath, ...] = ()
+    http_sd: tuple[str, ...] = ()
+    refresh_ms: DurationMs = Field(default=60_000, ge=1_000)
+    scheme: Literal["http", "https"] = "http"
+    metrics_path: str = Field(default="/metrics", pattern="^/", max_length=500)
+    cluster: str = Field(default="default", min_length=1, max_length=100)
+    metrics: tuple[str, ...] = ()
+    more_metrics: dict[str, ChosenMetric] = Field(default_factory=dict, max_length=1_000)
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
+    n_workers: int = Field(default=8, ge=1, le=64)
+    max_size_bytes: SizeBytes = Field(default=2**24, ge=1_024, le=2**28)
+    bearer_token_file: AnchoredPath | None = None
+    basic_auth: BasicAuth | None = None
+    verify_tls: bool = True
+    ca_file: AnchoredPath | None = None
+
+    @field_validator("interval_ms")
+    @classmethod
+    def _within_a_gap(cls, interval_ms: int) -> int:
+        return _told_in_time(interval_ms)
+
+    @field_validator("more_metrics")
+    @classmethod
+    def _names_of_metrics(cls, more: dict[str, ChosenMetric]) -> dict[str, ChosenMetric]:
+        for name in more:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,99}", name):
+                raise ValueError(f"{name[:100]!r}: expected a metric's name: letters, digits, _, ., : and -")
+        return more
 
 
 class ClockSkew(Section):
@@ -179,6 +237,7 @@ class Sources(Section):
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
     jmx: JmxSource = Field(default_factory=JmxSource)
+    prometheus: PrometheusSource = Field(default_factory=PrometheusSource)
 
     @model_validator(mode="after")
     def _check_precedence(self) -> Sources:

@@ -12,9 +12,9 @@ from typing import Any
 import engine
 from benchmarks.collect import STEP_S, T0_MS, write_histories, write_rrds
 from benchmarks.measure import median_seconds, show
-from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.metrics.load_balance import LoadDeriver, LoadOptions
 from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS
 from engine.events import FOREVER_MS, EventBatch

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collectors.ganglia.load_balance import LoadOptions
+from collectors.metrics.load_balance import LoadOptions
 from collectors.schema import load_event_types
 from engine.events import HEADER, EventBatch, Int64Array
 

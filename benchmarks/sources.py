@@ -1,4 +1,4 @@
-"""What polls of daemons over JMX cost: here per daemon and core, and on the daemons in requests and bytes."""
+"""What polls of daemons over JMX and scrapes of exporters cost: here per host and core, there in requests and bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 from benchmarks.measure import show
 from collectors.jmx.jmx import JmxCollector, JmxOptions
+from collectors.prometheus.readings import READINGS, ReadingSet
 from engine.events import HEADER_NAMES
 from tests.collectors.jmx.daemons import T0, URLS, Daemon, recorded
+from tests.collectors.prometheus import exporters
 
 INTERVAL_MS = 30_000
 N_POLLS = 5
@@ -30,7 +32,45 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
         ("daemon", "requests/min", "bytes of answers/min"),
         [[kind, rows["requests_per_min"], rows["bytes_per_min"]] for kind, rows in answered.items()],
     )
-    return answered
+    scraped = [scrape(n_daemons, n_others) for n_others in (0, 1_000, 20_000)]
+    show(
+        f"Prometheus: a poll of {n_daemons} node_exporters of 2 processors, from memory; the whole table is chosen",
+        ("samples/answer", "events/poll", "CPU s", "hosts x metrics/s and core", "MB/s", "scan MB/s"),
+        scraped,
+    )
+    return answered | {"prometheus": {"rows": scraped}}
+
+
+def scrape(n_hosts: int, n_others: int) -> list[Any]:
+    """`n_others`: samples of each answer that nobody chooses, as those of a JVM."""
+    others = "".join(f'jvm_metric_{n}{{pool="p{n % 7}",area="heap"}} {n}.5\n' for n in range(n_others))
+    text = exporters.recorded(1) + others
+    told = {f"n{i}:9100": exporters.Exporter(text) for i in range(n_hosts)}
+    collector = exporters.collector_of(told)
+    collector.poll(T0)
+    for exporter in told.values():
+        exporter.text = exporters.recorded(2) + others
+    collector.poll(T0 + 15_000)
+    cpu_s, n_events = time.process_time(), 0
+    for number in range(2, 2 + N_POLLS):
+        n_events = len(collector.poll(T0 + number * 15_000).events)
+    cpu_s = (time.process_time() - cpu_s) / N_POLLS
+    body = text.encode()
+    n_samples = sum(1 for line in text.splitlines() if line and not line.startswith("#"))
+    megabytes = n_hosts * len(body) / 1e6
+    figures = (round(cpu_s, 3), round(n_events / cpu_s), round(megabytes / cpu_s, 1))
+    return [n_samples, n_events, *figures, round(_scanned(body), 1)]
+
+
+def _scanned(body: bytes) -> float:
+    """MB/s of lines that are only split and looked at for the names that are chosen."""
+    names = tuple(ReadingSet(list(READINGS.values())).metrics)
+    started_s = time.process_time()
+    n_rounds = max(1, (8 << 20) // len(body))
+    for _ in range(n_rounds):
+        found = [line for line in body.decode().split("\n") if line.startswith(names)]
+        assert found
+    return n_rounds * len(body) / 1e6 / (time.process_time() - started_s)
 
 
 def measure(kind: str, n_daemons: int) -> dict[str, Any]:

@@ -71,6 +71,8 @@ class Collected:
     """This source promises no further event with t_lo_ms < watermark_ms."""
     problems: tuple[Problem, ...] = ()
     finished: tuple[FinishedHistory, ...] = ()
+    n_unselected: int = 0
+    """Samples that were there and that the settings do not choose: they are counted, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

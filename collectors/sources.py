@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN
 from collectors.schema import event_table
+
+
+class Samples(Enum):
+    """What the samples of one step have in common."""
+
+    ALIGNED = "they end at one time"
+    OF_POLLS = "one poll brought them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,8 @@ class SourceSpec:
     """Kinds of files that ingest reads as its own."""
     is_live: bool = True
     """Whether it can be polled; else its files are read in bulk alone."""
+    samples: Samples | None = None
+    """Whether it yields Metric, from which the load of the nodes is derived, and what a step of it is."""
 
     @property
     def event_types(self) -> frozenset[str]:
@@ -35,15 +45,19 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("yarn_rest"),
     SourceSpec("container_log", (CONTAINER_LOG,)),
     SourceSpec("daemon_log", (DAEMON_LOG,)),
-    SourceSpec("ganglia_rrd", (RRD,)),
-    SourceSpec("jmx"),
+    SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
+    SourceSpec("jmx", samples=Samples.OF_POLLS),
+    SourceSpec("prometheus", samples=Samples.OF_POLLS),
     SourceSpec("rumen_trace", (RUMEN,), is_live=False),
 )
 """In order of precedence: of copies of one event that of the first enters matching unless the settings differ."""
 
 LIVE_SOURCES: tuple[str, ...] = tuple(spec.name for spec in SPECS if spec.is_live)
 
+TYPES_WITHOUT_COPIES: frozenset[str] = frozenset({"Metric", "LoadStd", "Balance", "Imbalance", "DaemonUnreachable"})
+"""Of several sources, but what each of them tells is its own: no other source has an event of the same id."""
+
 SOURCE_OF_KIND: Mapping[str, str] = {kind: spec.name for spec in SPECS for kind in spec.bulk_kinds}
 """Kind of file -> the source whose precedence and rank its events have."""
 
-__all__ = ["LIVE_SOURCES", "SOURCE_OF_KIND", "SPECS", "SourceSpec"]
+__all__ = ["LIVE_SOURCES", "SOURCE_OF_KIND", "SPECS", "TYPES_WITHOUT_COPIES", "Samples", "SourceSpec"]

@@ -29,7 +29,7 @@ from app.live.overload import LatencyBound, OverloadOf, ReleaseTimes, unbounded
 from app.live.pipeline import Matcher, Pipeline
 from app.live.recent import RecentEvents, longest_windows
 from app.live.source_book import SourceBook
-from app.live.sources import ConfiguredSource, build_sources, source_ranks
+from app.live.sources import ConfiguredSource, build_derivation, build_sources, source_ranks
 from app.live.watermarks import Watermarks
 from app.process.private import private_folder
 from app.queries import Loaded, load_queries
@@ -38,6 +38,7 @@ from app.store.api import Store, open_store
 from app.store.owner import Claimant
 from collectors.base import PositionError
 from collectors.schema import AttributeRow, event_table, load_event_types
+from collectors.sources import TYPES_WITHOUT_COPIES
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -217,6 +218,7 @@ def assemble(
         notifier=notifier,
         event_log=EventLog(event_log_folder(settings), durable=durable, in_background=True),
         retention=settings.store.retention,
+        derivation=build_derivation(settings, sources),
         sources=SourceBook({name: source.interval_ms for name, source in sources.items()}),
         rewind=rewound,
         bound=bound,
@@ -236,11 +238,11 @@ def _is_of_jobs(query: engine.CompiledQuery) -> bool:
 
 
 def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:
-    """The event types that only one source yields."""
+    """The event types of which no source has a copy of another's."""
     sources: dict[str, set[str]] = {}
     for row in rows:
         sources.setdefault(row.type, set()).update(row.sources)
-    return frozenset(event_type for event_type, known in sources.items() if len(known) == 1)
+    return TYPES_WITHOUT_COPIES | {event_type for event_type, known in sources.items() if len(known) == 1}
 
 
 def checkpoint_folder(settings: Settings) -> Path:

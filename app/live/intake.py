@@ -7,12 +7,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
-from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
-from collectors.base import Collected, Collector, CollectorError, FinishedHistory, PositionError, Problem
+from collectors.base import Collector, CollectorError, FinishedHistory, PositionError, Problem
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -20,22 +19,6 @@ log = structlog.get_logger(__name__)
 
 MOST_EVENTS = 200_000
 """That a step takes in, unless one poll brought more."""
-
-
-class Deriver(Protocol):
-    """Derives further events from a source's own (LoadStd, Balance and Imbalance from Metric)."""
-
-    def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
-        """Take events in; return what is complete at the watermark."""
-        ...
-
-    def checkpoint(self) -> dict[str, Any]:
-        """State as JSON-able values."""
-        ...
-
-    def restore(self, position: Mapping[str, Any]) -> None:
-        """Take over what `checkpoint` returned."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -50,20 +33,18 @@ class Intake:
     problems: tuple[Problem, ...] = ()
     finished: tuple[FinishedHistory, ...] = ()
     position: Mapping[str, Any] | None = None
+    n_unselected: int = 0
+    """Samples that the settings do not choose."""
     arrived_s: float | None = field(default=None, compare=False)
     """When it was queued, by the queue's clock."""
 
 
 class Source:
-    """A collector, with what is derived from its events."""
+    """A collector, polled by one thread at a time."""
 
-    def __init__(
-        self, collector: Collector, deriver: Deriver | None = None, clock_skew: ClockSkewBounds = EXACT_CLOCKS
-    ) -> None:
+    def __init__(self, collector: Collector) -> None:
         self.name = collector.name
-        self._clock_skew = clock_skew
         self._collector = collector
-        self._deriver = deriver
         self._lock = threading.Lock()
         self._last: Mapping[str, Any] | None = None
 
@@ -72,7 +53,6 @@ class Source:
         with self._lock:
             try:
                 collected = self._collector.poll(now_ms)
-                collected = self._clock_skew.applied(replace(collected, events=self._with_derived(collected)))
             except CollectorError as error:
                 problem = Problem(self.name, self.name, "unavailable", str(error))
                 return Intake(self.name, now_ms, problems=(problem,))
@@ -90,6 +70,7 @@ class Source:
                 collected.problems,
                 collected.finished,
                 self._last,
+                collected.n_unselected,
             )
 
     def restore(self, position: Mapping[str, Any]) -> None:
@@ -102,8 +83,6 @@ class Source:
         if not isinstance(position.get("collector"), Mapping):
             raise PositionError(f"{self.name}: a read position without the collector's part")
         self._collector.restore(position["collector"])
-        if self._deriver is not None and position.get("deriver") is not None:
-            self._deriver.restore(position["deriver"])
 
     def _go_back(self) -> None:
         """To the position of the last poll that came through: what the failed one had read is read again."""
@@ -114,15 +93,8 @@ class Source:
         except PositionError:
             log.exception("the collector refuses its own position", source=self.name)
 
-    def _with_derived(self, collected: Collected) -> EventBatch:
-        if self._deriver is None:
-            return collected.events
-        derived = self._deriver.derive(collected.events, collected.watermark_ms)
-        return EventBatch.concat([collected.events, derived])
-
     def _position(self) -> dict[str, Any]:
-        deriver = None if self._deriver is None else self._deriver.checkpoint()
-        return {"collector": self._collector.checkpoint(), "deriver": deriver}
+        return {"collector": self._collector.checkpoint()}
 
 
 class IntakeQueue:

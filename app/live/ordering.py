@@ -158,6 +158,8 @@ class Order:
             step.counters["failed_polls", intake.source, ""] += 1
             return
         step.counters["polls", intake.source, ""] += 1
+        if intake.n_unselected:
+            step.counters["unselected", intake.source, ""] += intake.n_unselected
         self._offer(intake.source, intake.source, intake.events, step, now_ms)
         for history in intake.finished:
             self._take_history(history, step, now_ms)

@@ -27,6 +27,7 @@ from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog
 from app.live.checkpoint import Checkpoint, CheckpointFolder
 from app.live.clock_skew import apart
+from app.live.derivation import Derivation
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue
 from app.live.leaps import Leaps
@@ -42,7 +43,7 @@ from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
 from app.store.writing.problems import NewProblem
 from app.store.writing.writer import Writer
-from collectors.base import FinishedHistory
+from collectors.base import FinishedHistory, PositionError
 from collectors.time_units import DAY_MS
 from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
@@ -115,6 +116,7 @@ class Pipeline:
     store: Store
     checkpoints: CheckpointFolder
     notifier: Notifier
+    derivation: Derivation = field(default_factory=Derivation)
     event_log: EventLog | None = None
     """Takes the released events, for the dashboard and queries over the recent past."""
     retention: Retention = field(default_factory=Retention)
@@ -165,7 +167,7 @@ class Pipeline:
         if self.unstored is not None:
             return self._store_rest(self.unstored, now_ms)
         problems = [*self._back_to(now_ms), *self._forgotten]
-        intakes = self.intake.drain()
+        intakes = [self.derivation.apply(intake) for intake in self.intake.drain()]
         self.sources.take(intakes)
 
         def advance() -> Ordered:
@@ -342,10 +344,14 @@ class Pipeline:
         order, matcher, recent = (_part(tables, name) for name in ("order", "matcher", "recent"))
         try:
             self.order.restore(order, checkpoint.state["order"], now_ms)
+            if (derived := checkpoint.state.get("derived")) is not None:
+                self.derivation.restore(derived)
+            else:  # checkpoints of before have it beside the read positions
+                self.derivation.restore_from_positions(self.order.positions)
             self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
             if (leaps := checkpoint.state.get("leaps")) is not None:  # checkpoints of before have none
                 self.leaps.restore(_part(tables, "leaps"), leaps)
-        except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
+        except (KeyError, TypeError, ValueError, PositionError, pa.ArrowInvalid) as error:
             raise CheckpointError(f"checkpoint {row.number} lacks a part: {error}") from error
         try:
             if new := self.matcher.restore(matcher):
@@ -419,6 +425,7 @@ class Pipeline:
         }
         watermark_ms = ordered.watermark_ms
         state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms, "leaps": leaps}
+        state["derived"] = self.derivation.save()
         state[UNSTORED] = histories
         if told := [astuple(told) for told in self._told if told.end_ms >= watermark_ms - TOLD_MS]:
             state["told"] = told

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from app.certificates import checked_ca_file
 from app.errors import ConfigError, ConfigProblem
 from app.live.clock_skew import ClockSkewBounds
+from app.live.derivation import Derivation
 from app.live.intake import Source
-from app.settings import Settings
+from app.settings import PrometheusSource, Settings
 from app.settings import Source as SourceSettings
-from collectors.base import OptionError
-from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
+from collectors.base import OptionError, SourceUnavailableError
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.jmx.jmx import HTTP as JMX_HTTP
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.metrics.load_balance import LoadDeriver, LoadOptions
 from collectors.network.http import HttpOptions
+from collectors.prometheus.credentials import Credentials
+from collectors.prometheus.prometheus import HTTP as PROMETHEUS_HTTP
+from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
+from collectors.prometheus.readings import DEFAULT_METRICS as PROMETHEUS_METRICS
+from collectors.prometheus.readings import READINGS, Kind, Reading
+from collectors.prometheus.targets import TargetDefaults
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
-from collectors.sources import LIVE_SOURCES
+from collectors.sources import LIVE_SOURCES, SPECS, Samples
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,23 @@ def clock_skew_of(settings: Settings) -> ClockSkewBounds:
     return ClockSkewBounds(section.default_ms, section.clocks, section.offsets)
 
 
+def load_options(settings: Settings) -> LoadOptions:
+    """How the load of the nodes is derived, but for the rank of the source."""
+    load = settings.load
+    return LoadOptions(load.metric, load.busy_percent, load.low_ratio, load.high_ratio)
+
+
+def build_derivation(settings: Settings, sources: Collection[str]) -> Derivation:
+    """What is done to the polls of these sources before they are ordered."""
+    ranks, load = source_ranks(settings), load_options(settings)
+    kinds = {spec.name: spec.samples for spec in SPECS if spec.samples is not None and spec.name in sources}
+    derivers = {
+        name: LoadDeriver(replace(load, source_rank=ranks[name]), of_polls=kinds[name] is Samples.OF_POLLS)
+        for name in sorted(kinds, key=ranks.__getitem__)
+    }
+    return Derivation(derivers, clock_skew_of(settings), load)
+
+
 class _MissingError(Exception):
     """A key that an enabled source needs."""
 
@@ -82,7 +107,7 @@ def _job_history(settings: Settings, rank: int) -> Source:
         hold_future=section.hold_future,
         counters=section.counters,
     )
-    return Source(JobHistoryCollector(options), clock_skew=clock_skew_of(settings))
+    return Source(JobHistoryCollector(options))
 
 
 def _ganglia_rrd(settings: Settings, rank: int) -> Source:
@@ -98,16 +123,7 @@ def _ganglia_rrd(settings: Settings, rank: int) -> Source:
         silent_ms=section.silent_ms,
         hosts=settings.sources.hosts,
     )
-    deriver = LoadDeriver(
-        LoadOptions(
-            metric=load.metric,
-            busy_percent=load.busy_percent,
-            low_ratio=load.low_ratio,
-            high_ratio=load.high_ratio,
-            source_rank=rank,
-        )
-    )
-    return Source(GangliaRrdCollector(options), deriver, clock_skew_of(settings))
+    return Source(GangliaRrdCollector(options))
 
 
 def _container_log(settings: Settings, rank: int) -> Source:
@@ -128,7 +144,7 @@ def _container_log(settings: Settings, rank: int) -> Source:
         revisit_ms=section.revisit_ms,
         hold_future=section.hold_future,
     )
-    return Source(ContainerLogCollector(options), clock_skew=clock_skew_of(settings))
+    return Source(ContainerLogCollector(options))
 
 
 def _daemon_log(settings: Settings, rank: int) -> Source:
@@ -145,7 +161,7 @@ def _daemon_log(settings: Settings, rank: int) -> Source:
     )
     if section.name_pattern is not None:
         options = replace(options, name_pattern=section.name_pattern)
-    return Source(DaemonLogCollector(options), clock_skew=clock_skew_of(settings))
+    return Source(DaemonLogCollector(options))
 
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
@@ -170,7 +186,7 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
             verify_tls=section.verify_tls if ca_file is None else str(ca_file),
         ),
     )
-    return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))
+    return Source(YarnRestCollector(options))
 
 
 def _jmx(settings: Settings, rank: int) -> Source:
@@ -192,6 +208,7 @@ def _jmx(settings: Settings, rank: int) -> Source:
         daemon_timeout_ms=section.daemon_timeout_ms,
         poll_timeout_ms=section.poll_timeout_ms,
         n_workers=section.n_workers,
+        host_metrics=section.host_metrics,
         hosts=settings.sources.hosts,
         http=replace(
             JMX_HTTP,
@@ -201,7 +218,68 @@ def _jmx(settings: Settings, rank: int) -> Source:
             verify_tls=section.verify_tls if ca_file is None else str(ca_file),
         ),
     )
-    return Source(JmxCollector(options), clock_skew=clock_skew_of(settings))
+    return Source(JmxCollector(options))
+
+
+def _prometheus(settings: Settings, rank: int) -> Source:
+    section = settings.sources.prometheus
+    if not (section.targets or section.file_sd or section.http_sd):
+        raise _MissingError("targets")
+    ca_file = checked_ca_file(section.ca_file, "sources.prometheus.ca_file")
+    auth = section.basic_auth
+    credentials = Credentials(
+        section.bearer_token_file, None if auth is None else auth.username, None if auth is None else auth.password_file
+    )
+    try:
+        credentials.header()
+    except SourceUnavailableError as error:
+        problem = ConfigProblem("sources.prometheus", str(error), "a readable file with the secret")
+        raise ConfigError("configuration", (problem,)) from None
+    options = PrometheusOptions(
+        targets=section.targets,
+        files=section.file_sd,
+        servers=section.http_sd,
+        defaults=TargetDefaults(section.scheme, section.metrics_path, section.cluster, settings.sources.hosts),
+        readings=_readings(section, settings.load.metric),
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        target_timeout_ms=2 * section.timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
+        refresh_ms=section.refresh_ms,
+        http=replace(
+            PROMETHEUS_HTTP,
+            connect_timeout_s=min(PROMETHEUS_HTTP.connect_timeout_s, section.timeout_ms / 1000),
+            read_timeout_s=section.timeout_ms / 1000,
+            total_timeout_s=2 * section.timeout_ms / 1000,
+            max_answer_bytes=section.max_size_bytes,
+            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
+        ),
+        credentials=credentials,
+    )
+    return Source(PrometheusCollector(options))
+
+
+def _readings(section: PrometheusSource, load_metric: str) -> tuple[Reading, ...]:
+    """The chosen metrics, that of the load among them where it is one; raises ConfigError for one that is none."""
+    known = {
+        **READINGS,
+        **{
+            name: Reading(name, Kind(more.kind), more.metric, more.labels, more.factor, more.unit)
+            for name, more in section.more_metrics.items()
+        },
+    }
+    if unknown := [name for name in section.metrics if name not in known]:
+        close = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
+        remedy = f"did you mean {close[0]!r}?" if close else "others are described in more_metrics"
+        expected = f"names of {', '.join(known)}"
+        raise ConfigError(
+            "configuration", (ConfigProblem("sources.prometheus.metrics", repr(unknown[0]), expected, remedy),)
+        )
+    chosen = [*(section.metrics or PROMETHEUS_METRICS), *section.more_metrics]
+    if load_metric in known:
+        chosen.append(load_metric)
+    return tuple(known[name] for name in dict.fromkeys(chosen))
 
 
 BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
@@ -211,5 +289,6 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
     "jmx": _jmx,
+    "prometheus": _prometheus,
 }
 """Of every live source of `collectors.sources`."""

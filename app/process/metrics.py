@@ -121,6 +121,9 @@ class Metrics:
             name: Counter(metric, text, by_type, registry=self.registry) for name, (metric, text) in names.items()
         }
         self._rejected = self._counter("clustercep_rejected_events", "Events that could not be taken in.", "source")
+        self._unselected = self._counter(
+            "clustercep_unselected_samples", "Samples of exporters that the settings do not choose.", "source"
+        )
         self._released = self._counter("clustercep_released_events", "Events that the watermark passed.")
         self._polls = self._counter("clustercep_polls", "Polls of sources.", "source", "outcome")
         self._poll_seconds = Histogram(
@@ -192,6 +195,8 @@ class Metrics:
             self._by_query[name].labels(event_type, source).inc(n)  # (statistic, lane, query)
         elif name == "rejected":
             self._rejected.labels(source).inc(n)
+        elif name == "unselected":
+            self._unselected.labels(source).inc(n)
 
     def _prepare(self, live: Live) -> None:
         """Series that are known beforehand start at 0: a rate would miss the first increment of one that appears."""
@@ -202,6 +207,7 @@ class Metrics:
         self._prepared = names
         for source in live.sources:
             self._rejected.labels(source)
+            self._unselected.labels(source)
             self._poll_seconds.labels(source)
             for outcome in (SUCCESS, FAILURE):
                 self._polls.labels(source, outcome)

@@ -27,9 +27,9 @@ from collectors.ganglia.rrd_file import (
     read_rows,
 )
 from collectors.ganglia.rrd_header import RrdError, RrdHeader, RrdUnreadableError, read_header
-from collectors.ganglia.units import UNITS
 from collectors.identity import SAMPLE_BYTES, SeriesIdentity, pack_samples
 from collectors.lifecycle import clean_text
+from collectors.metrics.normal import UNITS
 from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch

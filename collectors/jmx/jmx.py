@@ -7,12 +7,8 @@ have threads of their own, so that one that hangs holds up no other.
 from __future__ import annotations
 
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -36,11 +32,13 @@ from collectors.jmx.beans import (
     value_of,
     wanted_of,
 )
+from collectors.jmx.host_metrics import PATH as HOST_PATH
+from collectors.jmx.host_metrics import host_metrics
 from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Reading, Sample
 from collectors.lifecycle import EventRows
-from collectors.network.daemon_threads import in_daemon_thread
-from collectors.network.deadlines import remaining_s, within
+from collectors.network.deadlines import remaining_s
 from collectors.network.http import HttpOptions, HttpTransport, Transport, check_url
+from collectors.network.side_by_side import ask_side_by_side
 
 POSITION_VERSION = 1
 CLOCK = "poll:jmx"
@@ -74,6 +72,8 @@ class JmxOptions:
     """Of all that one daemon is asked for at a poll."""
     poll_timeout_ms: int = 60_000
     n_workers: int = 8
+    host_metrics: bool = False
+    """Whether daemons are asked for the load and memory of their hosts, too."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Name or address in URLs -> host as the job history writes it."""
     http: HttpOptions = HTTP
@@ -122,6 +122,8 @@ class _Told:
     daemon: _Daemon
     samples: list[tuple[Sample, str | None, list[int | float | str | None]]] = field(default_factory=list)
     """Each with its instance and a value per reading, of counters the level."""
+    of_host: list[tuple[str, float, str | None]] = field(default_factory=list)
+    """(metric, value, unit)."""
     answered: bool = False
     asked: bool = False
     failure: str | None = None
@@ -158,6 +160,7 @@ class JmxCollector:
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
         for one in told:
             self._tell(rows, one, now_ms)
+        _tell_hosts(rows, told, now_ms)
         if not len(rows) and not any(daemon.answered_ms is not None for daemon in self._daemons):
             reasons = [reason for one in told for reason in (one.failure, *(p[2] for p in one.problems)) if reason]
             first = reasons[0] if reasons else "they take too long"
@@ -215,32 +218,20 @@ class JmxCollector:
         options = self._options
         told = [_Told(daemon) for daemon in self._daemons]
         by_age = sorted(told, key=lambda one: one.daemon.asked_ms)
-        proven = deque(one for one in by_age if one.daemon.answered_ms is not None and not one.daemon.n_failed)
-        others = deque(
-            sorted(
-                (one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed),
-                key=lambda one: one.daemon.n_failed != 1,  # to be told of they must be asked again; those told of are
-            )
+        proven = [one for one in by_age if one.daemon.answered_ms is not None and not one.daemon.n_failed]
+        others = sorted(
+            (one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed),
+            key=lambda one: one.daemon.n_failed != 1,  # to be told of they must be asked again; those told of are
         )
-        deadline_s = time.monotonic() + options.poll_timeout_ms / 1000
-
-        def work(*queues: deque[_Told]) -> None:
-            with within(deadline_s - time.monotonic()):
-                for left in queues:
-                    while remaining_s() > 0:
-                        try:
-                            one = left.popleft()
-                        except IndexError:
-                            break
-                        with within(options.daemon_timeout_ms / 1000):
-                            self._ask(one, now_ms)
-
-        n = options.n_workers  # those of the proven help with the others when they are done
-        works = [partial(work, proven, others)] * min(n, len(told)) + [partial(work, others)] * min(n, len(others))
-        futures = [in_daemon_thread(one, "jmx") for one in works]
-        wait(futures)
-        for future in futures:
-            future.result()
+        ask_side_by_side(
+            proven,
+            others,
+            lambda one: self._ask(one, now_ms),
+            n_workers=options.n_workers,
+            total_s=options.poll_timeout_ms / 1000,
+            each_s=options.daemon_timeout_ms / 1000,
+            name="jmx",
+        )
         return told
 
     def _ask(self, told: _Told, now_ms: int) -> None:
@@ -250,6 +241,8 @@ class JmxCollector:
         elif daemon.probe is None:
             daemon.probe = self._connect(daemon.url, replace(self._options.http, n_attempts=1))
         _ask(told, now_ms, self._parsing)
+        if self._options.host_metrics and told.answered:
+            _ask_of_host(told, now_ms, self._parsing)
 
     # ---- telling -----------------------------------------------------------------------------------------------
 
@@ -378,6 +371,35 @@ def _asked_beans(told: _Told, now_ms: int, parsing: threading.Lock) -> list[Bean
         if not found and path in levels:
             break  # nothing is below nothing, and more below what cannot be read
     return beans
+
+
+def _ask_of_host(told: _Told, now_ms: int, parsing: threading.Lock) -> None:
+    daemon = told.daemon
+    if remaining_s() <= 0:
+        told.problems.append((daemon.url, "slow", "its answers take longer than a poll may; the rest is left out"))
+        return
+    try:
+        answer = (daemon.probe or daemon.transport).get(daemon.url, HOST_PATH, now_ms)
+        with parsing:
+            told.of_host = host_metrics(answer)
+    except SourceUnavailableError as error:
+        told.problems.append((daemon.url + HOST_PATH, "unavailable", str(error)))
+    except BeansError as error:
+        told.problems.append((daemon.url + HOST_PATH, error.kind, f"{daemon.url}{HOST_PATH}: {error}"))
+
+
+def _tell_hosts(rows: EventRows, told: list[_Told], now_ms: int) -> None:
+    """Once per host, however many daemons it has: the first of them that tells a metric."""
+    seen: set[tuple[str, str]] = set()
+    for one in told:
+        host = one.daemon.host
+        for name, value, unit in one.of_host:
+            if (host, name) in seen:
+                continue
+            seen.add((host, name))
+            attributes = {"host": host, "name": name, "value": value, "unit": unit}
+            event_id = record_id(("jmx", host, name), "Metric", now_ms, (), 0)
+            rows.add("Metric", event_id, now_ms, CLOCK, f"{one.daemon.url}/jmx", attributes)
 
 
 def _reason(told: _Told) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urljoin, urlsplit
@@ -37,6 +38,7 @@ class HttpOptions:
     max_backoff_s: float = 2.0
     max_answer_bytes: int = 1 << 26
     max_redirects: int = 3
+    accept: str = "application/json"
     verify_tls: bool | str = True
     """True, or the path of a bundle of certificates; False accepts any certificate."""
 
@@ -96,7 +98,13 @@ class HttpTransport:
     standby to the active one): anywhere else may be a login page or a trap, and the redirect itself is the answer.
     """
 
-    def __init__(self, base_urls: tuple[str, ...], options: HttpOptions | None = None) -> None:
+    def __init__(
+        self,
+        base_urls: tuple[str, ...],
+        options: HttpOptions | None = None,
+        authorization: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """`authorization`: the header of this name, asked for at each attempt."""
         for url in base_urls:
             check_url(url)
         self._servers = frozenset(_server(url) for url in base_urls)
@@ -108,7 +116,8 @@ class HttpTransport:
             self._options.max_answer_bytes,
         )
         self._session = AttemptSession(MAX_CONNECTIONS)
-        self._session.headers["Accept"] = "application/json"
+        self._session.headers["Accept"] = self._options.accept
+        self._authorization = authorization
         backoff = tenacity.wait_random_exponential(self._options.first_backoff_s, self._options.max_backoff_s)
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_any(tenacity.stop_after_attempt(self._options.n_attempts), _StopWhenOver()),
@@ -141,7 +150,10 @@ class HttpTransport:
         return answer
 
     def _once(self, url: str, now_ms: int) -> Answer:
-        received = attempt(self._session, "GET", url, self._limits, verify=self._options.verify_tls)
+        secret = self._authorization()
+        headers = {} if secret is None else {"Authorization": secret}
+        verify = self._options.verify_tls
+        received = attempt(self._session, "GET", url, self._limits, verify=verify, headers=headers)
         return Answer(
             url,
             received.status,

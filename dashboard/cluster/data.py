@@ -28,6 +28,9 @@ MAX_LOAD_STEPS = 1_000
 DEFAULT_STEP_MS = 15_000
 """Ganglia's usual step, for samples that tell none."""
 
+MIN_STEP_MS = 1_000
+"""What is narrower was asked for, and is no mean over a step."""
+
 EPISODE_GAP_STEPS = 3
 """Steps without any balance event that end an episode: nobody knows what was in between."""
 
@@ -168,15 +171,18 @@ def heat_map_bins(from_ms: int, to_ms: int, step_ms: int) -> TimeBins:
 
 
 def step_of(samples: pa.Table) -> int:
-    """The usual width of the samples' intervals; of precise ones the usual distance of one host's samples."""
+    """The usual width of the samples' intervals; of those below a second the usual distance of one host's samples."""
     if not samples.num_rows:
         return DEFAULT_STEP_MS
     lo_ms, hi_ms = (samples.column(name).to_numpy() for name in ("t_lo_ms", "t_hi_ms"))
     widths = hi_ms - lo_ms + 1
-    if (step_ms := int(np.median(widths))) > 1:
+    if (step_ms := int(np.median(widths))) >= MIN_STEP_MS:
         return step_ms
-    times = np.unique(hi_ms)
-    return int(np.median(np.diff(times))) if len(times) > 1 else DEFAULT_STEP_MS
+    codes = samples.column("host").combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
+    order = np.lexsort((hi_ms, codes))
+    distances = np.diff(hi_ms[order])[np.diff(codes[order]) == 0]
+    distances = distances[distances > 0]
+    return int(np.median(distances)) if len(distances) else DEFAULT_STEP_MS
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

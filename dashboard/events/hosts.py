@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from collectors.ganglia.load_balance import N_FURTHEST
+from collectors.metrics.load_balance import N_FURTHEST
 from dashboard.text import inert
 
 NOT_RECORDED = "hosts not recorded"

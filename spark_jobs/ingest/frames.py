@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from app.live.clock_skew import ClockSkewBounds
 from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, RRD
-from collectors.ganglia.load_balance import LoadDeriver
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.sources import SOURCE_OF_KIND
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch, to_rows

@@ -19,11 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from app.config import load_settings
 from app.console import table_console
 from app.durations import parse_size_bytes
-from app.live.sources import clock_skew_of, source_ranks
+from app.live.sources import clock_skew_of, load_options, source_ranks
 from app.settings import Settings, SparkSettings
 from collectors.base import OptionError
 from collectors.file_kinds import RUMEN
-from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS
 from collectors.logs.container_log import ContainerLogOptions
 from collectors.logs.daemon_log import NAME_PATTERN
@@ -201,7 +200,7 @@ def chosen_files(listing: Listing, options: IngestOptions) -> tuple[list[str], t
 
 def options_of(settings: Settings) -> IngestOptions:
     """What the live collectors would be configured with."""
-    sources, load = settings.sources, settings.load
+    sources = settings.sources
     return IngestOptions(
         ranks=source_ranks(settings),
         hosts=dict(sources.hosts),
@@ -211,8 +210,8 @@ def options_of(settings: Settings) -> IngestOptions:
         container_zone=sources.container_log.time_zone,
         daemon_zone=sources.daemon_log.time_zone,
         daemon_pattern=sources.daemon_log.name_pattern or NAME_PATTERN,
-        metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), load.metric))),
-        load=LoadOptions(load.metric, load.busy_percent, load.low_ratio, load.high_ratio),
+        metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), settings.load.metric))),
+        load=load_options(settings),
         clock_skew=clock_skew_of(settings),
     )
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
 from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, JHIST, JOB_CONF, RRD
-from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.history.job_conf import job_of_name
 from collectors.logs.container_log import ROTATED
 from collectors.logs.daemon_log import NAME_PATTERN
+from collectors.metrics.load_balance import LoadOptions
 from collectors.sources import SOURCE_OF_KIND
 
 IN_CONTAINER = re.compile(rf"{CONTAINER.pattern}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
-from collectors.ganglia.load_balance import LoadDeriver
+from collectors.metrics.load_balance import LoadDeriver
 from engine import admit
 from engine.events import EventBatch
 

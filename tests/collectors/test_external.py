@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.network.http import Answer
 from collectors.rest.documents import (
     DocumentError,

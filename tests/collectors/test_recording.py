@@ -14,11 +14,11 @@ import yaml
 
 from app.replay.recorded_rest import RecordedRest
 from collectors.base import Collector, Problem, SourceUnavailableError
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.network.http import Answer
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from engine.events import EventBatch

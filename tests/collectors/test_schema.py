@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 
 from collectors import schema
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from collectors.sources import SPECS
 from engine.events import HEADER, AttributeType, EventBatch
@@ -95,5 +95,6 @@ def test_complete_from() -> None:
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
     assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
-    assert schema.complete_from("jmx") == JMX_TYPES
+    assert schema.complete_from("jmx") == JMX_TYPES | {"Metric", "LoadStd", "Balance", "Imbalance"}
+    assert schema.complete_from("prometheus") == {"Metric", "LoadStd", "Balance", "Imbalance", "DaemonUnreachable"}
     assert schema.complete_from("nobody") == frozenset()

@@ -8,11 +8,11 @@ import numpy as np
 import yaml
 
 from collectors.base import Collector, SourceUnavailableError
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch

@@ -19,10 +19,10 @@ from app.queries import load_queries
 from app.settings import Queries, WebhookReceiver
 from app.store.api import Store
 from collectors.base import Collector
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch

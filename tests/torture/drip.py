@@ -1,9 +1,8 @@
 """Servers and clients that never come to an end: every attempt keeps its limit, and nobody else waits for it.
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
-poll of it in which other masters are well, a poll of daemons over JMX, and a webhook beside a receiver that is well.
-Clients do so towards the
-endpoints: health, metrics and reload go on being answered.
+poll of it in which other masters are well, a poll of daemons over JMX, one of exporters, and a webhook beside a
+receiver that is well. Clients do so towards the endpoints: health, metrics and reload go on being answered.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, send
@@ -31,6 +30,8 @@ from collectors.base import SourceUnavailableError
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.network import http_attempt
 from collectors.network.http import HttpOptions, HttpTransport
+from collectors.prometheus.prometheus import HTTP as SCRAPE_HTTP
+from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.app.alerting.receivers.told import SETTINGS, service
 from tests.app.alerting.test_delivery import fill_outbox
@@ -39,6 +40,7 @@ from tests.app.process.test_web import Site, site
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
 from tests.collectors.jmx.daemons import T0, Daemon, recorded
+from tests.collectors.prometheus.exporters import recorded as recorded_exporter
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
 from tests.torture.campaign import Given, Verdict
@@ -157,6 +159,33 @@ def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
                 tally.failures.append(f"a daemon that {name}: poll {number} has nothing of the other")
 
 
+def scrapes(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of exporters, one of them such a server: what the other tells is there."""
+    body = recorded_exporter(1).encode()
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        head = (
+            f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        connection.sendall(head.encode() + body)
+
+    with serving(behaviour) as slow, serving(serve) as url:
+        options = PrometheusOptions(
+            (url, slow),
+            target_timeout_ms=round(1000 * MASTER_S),
+            poll_timeout_ms=round(1000 * POLL_S),
+            n_workers=1,
+            http=replace(SCRAPE_HTTP, total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1),
+        )
+        exporters = PrometheusCollector(options)
+        for number in range(2):
+            with tally.timed("scrape", name, POLL_S):
+                polled = exporters.poll(T0 + 30_000 * number)
+            if "Metric" not in polled.events.strings("type").to_pylist():
+                tally.failures.append(f"an exporter that {name}: poll {number} has nothing of the other")
+
+
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
     """Messages for such a receiver and for one that is well: the latter has them at once."""
 
@@ -268,6 +297,7 @@ def run(given: Given) -> Verdict:
                 work.append(lambda n=name, b=behaviour, t=given_tls: message(tally, n, b, t))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: poll(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: daemons(tally, n, b))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: scrapes(tally, n, b))  # type: ignore[misc]
             folder = given.folder / f"{n_rounds}-{number}"
             folder.mkdir()
             work.append(lambda n=name, b=behaviour, f=folder: receivers(tally, n, b, f))  # type: ignore[misc]

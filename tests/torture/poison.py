@@ -7,6 +7,7 @@ between and during polls, and restarts the collectors from their positions.
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import shutil
@@ -23,6 +24,7 @@ from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
 from spark_jobs.ingest.rows import PROBLEM
@@ -31,6 +33,7 @@ from tests.collectors import reducer_logs as logs
 from tests.collectors import rrds
 from tests.collectors.logs.test_daemon_log import NODE
 from tests.collectors.positions import saved
+from tests.collectors.prometheus import exporters
 from tests.torture.campaign import Given, Verdict
 from tests.torture.hostile_bytes import mutated
 
@@ -74,6 +77,11 @@ def _daemon(chosen: random.Random) -> bytes:
     return "".join(f"{logs.stamp(ms)} INFO {logger}: {message}\n" for ms, logger, message in NODE).encode()
 
 
+def _of_lists(root: Path) -> PrometheusCollector:
+    options = PrometheusOptions(files=(root / "*.json",))
+    return PrometheusCollector(options, lambda _url, _http: exporters.Exporter(exporters.recorded(1)))
+
+
 KINDS: dict[str, Kind] = {
     "container logs": Kind(
         lambda chosen: logs.hadoop2_log().encode(),
@@ -89,6 +97,11 @@ KINDS: dict[str, Kind] = {
         lambda chosen: h.whole_history(),
         lambda n: (f"{n % 3}", f"job_1700000000000_{n:04}-1.jhist"),
         lambda root: JobHistoryCollector(JobHistoryOptions((root,), quiet_ms=20_000)),
+    ),
+    "lists of targets": Kind(
+        lambda chosen: json.dumps([{"targets": ["n1:9100", "n2:9100"], "labels": {"cluster": "c"}}]).encode(),
+        lambda n: (f"targets{n}.json",),
+        _of_lists,
     ),
     "RRDs": Kind(
         lambda chosen: _rrd(),

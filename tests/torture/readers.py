@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import requests
+import yaml
 
 from app.event_file import EventFileError, read_event_file
 from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
@@ -23,6 +24,7 @@ from collectors.logs.container_log import ContainerLogCollector, ContainerLogOpt
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.network.http_attempt import post
+from collectors.prometheus.targets import TargetDefaults, TargetFiles
 from collectors.rest.documents import DocumentError, parse_apps
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from spark_jobs.ingest.kinds import IngestOptions
@@ -37,12 +39,19 @@ from tests.collectors.history.test_rumen_trace import job, text_of
 from tests.collectors.jmx.daemons import T0, cluster, collector_of
 from tests.collectors.logs.test_daemon_log import MASTER, NODE
 from tests.collectors.positions import saved
+from tests.collectors.prometheus import exporters
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
 
 WAIT_S = 5.0
 LATER_MS = logs.DAY_MS + 86_400_000
+TARGETS = [{"targets": ["n1:9100", "https://n2:9100/m"], "labels": {"cluster": "c", "__scheme__": "https"}}]
+OPENMETRICS = (
+    "# TYPE node_network_receive_bytes counter\n"
+    'node_network_receive_bytes_total{device="eth0"} 5 1795693010.5 # {a="b"} 1\n'
+    "# TYPE node_load1 gauge\nnode_load1 0.5\n# EOF\n"
+)
 EVENTS = b'{"type":"A","t":1,"x":2.5,"k":"p"}\n{"type":"B","t_lo":1,"t_hi":9,"s":"\xc3\xa9"}\n'
 
 
@@ -83,6 +92,8 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "daemon_log": Reader([_daemon_lines(MASTER), _daemon_lines(NODE)], _daemon_log),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
             "jmx": Reader(_beans(), _jmx),
+            "prometheus": Reader(_bytes([exporters.recorded(1), OPENMETRICS]), _prometheus),
+            "target lists": Reader([json.dumps(TARGETS).encode(), yaml.safe_dump(TARGETS).encode()], _targets),
             "yarn_rest": Reader(told, _rest),
             "queries": Reader(_bytes(QUERIES), _query, most_bytes=1 << 16),
             "event files": Reader([EVENTS, b"type,t,x\nA,1,2\nB,2,\n"], _events),
@@ -204,6 +215,27 @@ def _jmx(data: bytes, folder: Path) -> None:
         polled.events.validate()
         assert len(polled.problems) <= 100
         jmx.restore(saved(jmx.checkpoint()))
+
+
+def _prometheus(data: bytes, folder: Path) -> None:
+    told = {f"n{n}:9100": exporters.Exporter(exporters.recorded(1)) for n in range(2)}
+    hostile = exporters.RawExporter(data, ("text/plain", "application/openmetrics-text")[zlib.crc32(data) % 2])
+    prometheus = exporters.collector_of({**told, "n2:9100": hostile})
+    for number in range(3):
+        polled = prometheus.poll(exporters.T0 + number * 15_000)
+        polled.events.validate()
+        assert len(polled.problems) <= 100
+        prometheus.restore(saved(prometheus.checkpoint()))
+        assert {"n0", "n1"} <= set(polled.events.strings("host").to_pylist())
+
+
+def _targets(data: bytes, folder: Path) -> None:
+    problems = ProblemLog("prometheus")
+    for name in ("a.json", "a.yml"):
+        (folder / name).write_bytes(data)
+        found = TargetFiles([folder / name], TargetDefaults()).targets(problems)
+        assert all(target.url.isprintable() and target.host.isprintable() for target in found)
+    _few(problems)
 
 
 def _query(data: bytes, folder: Path) -> None:

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from app.commands.query_tests import engine_rows
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds, apart
+from app.live.derivation import Derivation
 from app.live.intake import Source
-from app.live.sources import build_sources, clock_skew_of
+from app.live.sources import build_derivation, build_sources, clock_skew_of
 from app.settings import Settings
 from collectors.base import Collected, FinishedHistory, ProblemLog
 from collectors.history.hadoop1_history import Hadoop1Parser
@@ -70,19 +71,19 @@ def test_the_promise_of_a_source_is_about_true_times() -> None:
 
 def test_a_source_gives_the_bounds_to_what_it_tells() -> None:
     script = Script("one", [(10, event("a", 5, "host:n1"))], lateness_ms=0)
-    polled = Source(ScriptedCollector(script), clock_skew=BOUNDS).poll(100)
+    polled = Derivation(clock_skew=BOUNDS).apply(Source(ScriptedCollector(script)).poll(100))
     assert times(polled.events) == {"a": (-45, 55, 50)}
     assert polled.watermark_ms == 50
 
 
-def test_the_settings_reach_the_sources() -> None:
+def test_the_settings_reach_what_is_done_to_polls() -> None:
     sources: Mapping[str, Any] = {
         "clock_skew": {"default": "5 ms", "clocks": {"host:n1": "1 s"}},
         "job_history": {"enabled": True, "directories": ["."]},
     }
     settings = Settings(sources=sources)  # type: ignore[arg-type]
-    source = build_sources(settings)["job_history"].source
-    assert source._clock_skew == ClockSkewBounds(5, {"host:n1": 1_000})
+    derivation = build_derivation(settings, build_sources(settings))
+    assert derivation._clock_skew == ClockSkewBounds(5, {"host:n1": 1_000})
 
 
 def test_a_clock_whose_bound_was_changed_is_another_clock_before() -> None:

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from collectors.base import Collector
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.metrics.load_balance import LoadDeriver
 from collectors.schema import load_event_types
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import FOREVER_MS, EventBatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,8 @@ from collectors.jmx import jmx
 from collectors.jmx.beans import wanted_of
 from collectors.jmx.jmx import MAX_DAEMONS, JmxCollector, JmxOptions
 from collectors.jmx.readings import DAEMON_KINDS
+from collectors.metrics.load_balance import LoadDeriver, LoadOptions
+from collectors.network import side_by_side
 from collectors.network.http import Answer
 from collectors.schema import load_event_types
 from tests.collectors.jmx.daemons import T0, URLS, Daemon, cluster, collector_of
@@ -404,7 +407,7 @@ def test_what_is_down_is_told_at_each_poll_whether_its_turn_came_or_not(monkeypa
     position, n_asked = saved(collector.checkpoint()), len(daemons["NameNode"].asked)
     collector = collector_of(daemons)
     collector.restore(position)
-    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)  # no turn comes
+    monkeypatch.setattr(side_by_side, "remaining_s", lambda: 0.0)  # no turn comes
     told = rows(collector.poll(T0 + 3 * MINUTE_MS), "DaemonUnreachable")
     assert [(row["host"], row["silent_ms"], row["reason"]) for row in told] == [
         ("nn1", 2 * MINUTE_MS, "connection timed out"),
@@ -421,7 +424,7 @@ def test_a_daemon_of_which_it_is_not_known_that_it_is_down_is_not_told_of_before
     collector.poll(T0)
     daemons["NameNode"].failure = "connection refused"
     collector.poll(T0 + MINUTE_MS)
-    monkeypatch.setattr(jmx, "remaining_s", lambda: 0.0)
+    monkeypatch.setattr(side_by_side, "remaining_s", lambda: 0.0)
     assert rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable") == []
 
 
@@ -517,3 +520,46 @@ def test_a_sample_has_one_id_however_often_it_is_read() -> None:
 def test_fixtures_name_no_place_of_the_machine_that_recorded_them() -> None:
     for daemon in cluster().values():
         assert "/tmp/" not in json.dumps(daemon.beans)
+
+
+OPERATING_SYSTEM = {  # as a JVM of version 8 told it, and one of version 17
+    "name": "java.lang:type=OperatingSystem", "SystemLoadAverage": 0.75, "AvailableProcessors": 2,
+    "TotalPhysicalMemorySize": 7_694_454_784, "FreePhysicalMemorySize": 4_225_703_936, "SystemCpuLoad": 0.25,
+    "TotalSwapSpaceSize": 0, "FreeSwapSpaceSize": 0, "OpenFileDescriptorCount": 207, "Name": "Linux",
+}  # fmt: skip
+LATER_JVM = OPERATING_SYSTEM | {"TotalMemorySize": 1 << 30, "FreeMemorySize": 1 << 20, "CpuLoad": math.nan}
+
+
+def test_hosts_are_told_of_once_however_many_daemons_they_have() -> None:
+    daemons = cluster("DataNode", "NodeManager", "NameNode")
+    for kind, bean in (("DataNode", OPERATING_SYSTEM), ("NodeManager", LATER_JVM), ("NameNode", LATER_JVM)):
+        daemons[kind].pages["/jmx?qry=java.lang:type=OperatingSystem"] = 200, json.dumps({"beans": [bean]}).encode()
+    assert rows(collector_of(daemons).poll(T0), "Metric") == []  # nobody asked for them
+    told = rows(collector_of(daemons, host_metrics=True).poll(T0), "Metric")
+    assert {(row["host"], row["name"]): (row["value"], row.get("unit")) for row in told} == {
+        ("node1", "load_one"): (0.75, None), ("node1", "cpu_busy"): (25.0, "%"), ("node1", "cpu_num"): (2.0, "CPUs"),
+        ("node1", "mem_total"): (7_694_454_784 / 1024, "KB"), ("node1", "mem_free"): (4_225_703_936 / 1024, "KB"),
+        ("node1", "swap_total"): (0.0, "KB"), ("node1", "swap_free"): (0.0, "KB"),
+        ("nn1", "load_one"): (0.75, None), ("nn1", "cpu_num"): (2.0, "CPUs"),
+        ("nn1", "mem_total"): (float(1 << 20), "KB"), ("nn1", "mem_free"): (1024.0, "KB"), ("nn1", "swap_total"): (0.0, "KB"), ("nn1", "swap_free"): (0.0, "KB"),
+    }  # fmt: skip
+    assert len(told) == 13
+
+
+def test_the_load_of_the_nodes_comes_from_daemons_too() -> None:
+    daemons = cluster("DataNode", "NodeManager", "NameNode")
+    for kind, load in (("DataNode", 1.0), ("NodeManager", 9.0), ("NameNode", 3.0)):
+        page = {"beans": [OPERATING_SYSTEM | {"SystemLoadAverage": load}]}
+        daemons[kind].pages["/jmx?qry=java.lang:type=OperatingSystem"] = 200, json.dumps(page).encode()
+    polled = collector_of(daemons, host_metrics=True).poll(T0)
+    derived = LoadDeriver(LoadOptions("load_one"), of_polls=True).derive(polled.events, polled.watermark_ms)
+    (std,) = [row for row in derived.rows() if row["type"] == "LoadStd"]
+    assert (std["val"], std["n_hosts"], std["clock_id"], std["t_lo_ms"]) == (1.0, 2, "load:poll:jmx", T0)
+
+
+def test_a_daemon_that_does_not_tell_of_its_host_is_not_down() -> None:
+    daemons = cluster("DataNode")
+    daemons["DataNode"].pages["/jmx?qry=java.lang:type=OperatingSystem"] = 500, b"no"
+    polled = collector_of(daemons, host_metrics=True).poll(T0)
+    assert kinds(polled) == {"bad_status"}
+    assert rows(polled, "DataNodeSample") != []

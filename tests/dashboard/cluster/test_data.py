@@ -180,6 +180,9 @@ def test_step_of() -> None:
     assert step_of(table_of(precise)) == 20_000
     assert step_of(table_of(precise[:1])) == cluster_data.DEFAULT_STEP_MS
     assert step_of(EventBatch.empty().table) == cluster_data.DEFAULT_STEP_MS
+    asked = [{**sample(host, 0, 1.0), "t_lo_ms": t, "t_hi_ms": t + 4} for t in (0, 30_000, 60_000) for host in "ab"]
+    asked[1] |= {"t_lo_ms": 9, "t_hi_ms": 12}  # each host is asked at a moment of its own
+    assert step_of(table_of(asked)) == 30_000
 
 
 def test_natural_order() -> None:

@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from app.config import load_settings
 from collectors.base import Collector
 from collectors.file_kinds import RRD
-from collectors.ganglia.load_balance import LoadDeriver
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.metrics.load_balance import LoadDeriver
 from deploy.minicluster import packing
 from engine.events import EventBatch
 from spark_jobs.event_store import EventStore

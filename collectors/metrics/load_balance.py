@@ -15,12 +15,16 @@ import pyarrow.compute as pc
 from collectors.base import OptionError, read_position
 from collectors.identity import record_id
 from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS
 from engine.events import EventBatch, Float64Array
 
 POSITION_VERSION = 1
 
 N_FURTHEST = 5
 """So many hosts a derived event names."""
+
+HOST_CLOCK = "host:"
+"""Prefix of the clock of what a host has dated itself; all of these are one cluster where steps are polls."""
 
 ROUNDING = 1e-9
 """Share of a value by which arithmetic may be off: distances that differ by less are equal."""
@@ -70,6 +74,14 @@ class _Cluster:
     """End of the last step that went out."""
 
 
+def samples_of(events: EventBatch, metric: str) -> EventBatch:
+    """The Metric events of this name."""
+    if not len(events) or not events.has("name"):
+        return EventBatch.empty()
+    wanted = pc.and_(pc.equal(events.strings("type"), "Metric"), pc.equal(events.strings("name"), metric))
+    return events.where(np.asarray(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False), np.bool_))
+
+
 class LoadDeriver:
     """One LoadStd and one Balance or Imbalance per step, once no further sample of the step can come.
 
@@ -79,19 +91,31 @@ class LoadDeriver:
     step went out changes nothing.
     """
 
-    def __init__(self, options: LoadOptions | None = None) -> None:
+    def __init__(self, options: LoadOptions | None = None, *, of_polls: bool = False) -> None:
+        """`of_polls`: the samples of hosts end when each was asked, and those of one poll (of one call) are a step."""
         self._options = options or LoadOptions()
+        self._of_polls = of_polls
         self._clusters: dict[str, _Cluster] = {}
 
     def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
-        """Take samples in, give out the steps that start before `watermark_ms`: no sample of them can come any more."""
+        """Take samples in, give out the steps that start before `watermark_ms`: no sample of them can come any more.
+
+        Where polls are steps, each is given out at once.
+        """
         self._take(metrics)
         rows: list[dict[str, Any]] = []
         for clock_id in sorted(self._clusters):
             cluster = self._clusters[clock_id]
-            for end_ms in sorted(end for end, step in cluster.steps.items() if step.start_ms < watermark_ms):
+            complete = [end for end, step in cluster.steps.items() if self._of_polls or step.start_ms < watermark_ms]
+            for end_ms in sorted(complete):
                 rows += self._rows(clock_id, cluster, end_ms, cluster.steps.pop(end_ms))
                 cluster.emitted_ms = end_ms
+        if self._of_polls:  # lists of targets name clusters as they like
+            self._clusters = {
+                clock_id: cluster
+                for clock_id, cluster in self._clusters.items()
+                if cluster.emitted_ms is not None and cluster.emitted_ms >= watermark_ms - DAY_MS
+            }
         return EventBatch.from_rows(rows, load_event_types())
 
     def checkpoint(self) -> dict[str, Any]:
@@ -113,27 +137,28 @@ class LoadDeriver:
         self._clusters = read_position(position, POSITION_VERSION, _clusters)
 
     def _take(self, metrics: EventBatch) -> None:
-        if not len(metrics) or not metrics.has("name"):
+        mine = samples_of(metrics, self._options.metric)
+        if not len(mine):
             return
-        wanted = pc.and_(
-            pc.equal(metrics.strings("type"), "Metric"), pc.equal(metrics.strings("name"), self._options.metric)
-        )
-        mine = metrics.where(np.asarray(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False), np.bool_))
-        columns = zip(
-            mine.strings("clock_id").to_pylist(),
-            mine.strings("host").to_pylist(),
-            mine.t_lo_ms.tolist(),
-            mine.t_hi_ms.tolist(),
-            mine.numbers("value").tolist(),
-            strict=True,
-        )
+        clocks = [self._cluster_of(clock_id or "") for clock_id in mine.strings("clock_id").to_pylist()]
+        hosts, ends_ms = mine.strings("host").to_pylist(), mine.t_hi_ms.tolist()
+        last_ms: dict[str, int] = {}
+        for clock_id, end_ms in zip(clocks, ends_ms, strict=True):
+            last_ms[clock_id] = max(end_ms, last_ms.get(clock_id, end_ms))
+        columns = zip(clocks, hosts, mine.t_lo_ms.tolist(), ends_ms, mine.numbers("value").tolist(), strict=True)
         for clock_id, host, t_lo_ms, t_hi_ms, value in columns:
-            cluster = self._clusters.setdefault(clock_id or "", _Cluster())
+            cluster = self._clusters.setdefault(clock_id, _Cluster())
             if host is None or not np.isfinite(value):
                 continue
-            if cluster.emitted_ms is not None and t_hi_ms <= cluster.emitted_ms:
+            end_ms = last_ms[clock_id] if self._of_polls else t_hi_ms
+            if cluster.emitted_ms is not None and end_ms <= cluster.emitted_ms:
                 continue  # late: its step is out
-            cluster.steps.setdefault(t_hi_ms, _Step()).samples[host] = (t_lo_ms, t_hi_ms, value)
+            samples = cluster.steps.setdefault(end_ms, _Step()).samples
+            if host not in samples or samples[host][1] <= t_hi_ms:
+                samples[host] = (t_lo_ms, t_hi_ms, value)
+
+    def _cluster_of(self, clock_id: str) -> str:
+        return HOST_CLOCK.rstrip(":") if self._of_polls and clock_id.startswith(HOST_CLOCK) else clock_id
 
     def _rows(self, clock_id: str, cluster: _Cluster, end_ms: int, step: _Step) -> list[dict[str, Any]]:
         options = self._options
@@ -142,7 +167,10 @@ class LoadDeriver:
         values = np.array([step.samples[host][2] for host in hosts], np.float64)
         for host in step.samples:
             cluster.last_seen_ms[host] = end_ms
-        oldest_ms = end_ms - options.remember_steps * (end_ms - t_lo_ms + 1)
+        start_ms = t_lo_ms - 1
+        if self._of_polls and cluster.emitted_ms is not None:
+            start_ms = min(start_ms, cluster.emitted_ms)  # what is of now has no length
+        oldest_ms = end_ms - options.remember_steps * (end_ms - start_ms)
         cluster.last_seen_ms = {host: t for host, t in cluster.last_seen_ms.items() if t >= oldest_ms}
         n_hosts = len(values)
         n_missing = len(cluster.last_seen_ms) - n_hosts

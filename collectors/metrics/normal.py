@@ -1,4 +1,8 @@
-"""Units of the metrics that gmond's own modules send (RRD files do not carry units)."""
+"""The normal names of metrics of hosts and their units: those of Ganglia's gmond, whatever source a sample is from.
+
+So queries, the load of the nodes and the pages need not know who measured. Sources convert to these units; what they
+call otherwise stands in tables of their own (`collectors.prometheus.readings`).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ _PERCENT = (
     "cpu_intr",
     "cpu_sintr",
     "cpu_guest",
+    "cpu_busy",
     "part_max_used",
 )
 _KILOBYTES = ("mem_total", "mem_free", "mem_shared", "mem_buffers", "mem_cached", "swap_total", "swap_free")
@@ -22,10 +27,11 @@ _KILOBYTES = ("mem_total", "mem_free", "mem_shared", "mem_buffers", "mem_cached"
 UNITS: Mapping[str, str] = {
     **dict.fromkeys(_PERCENT, "%"),
     **dict.fromkeys(_KILOBYTES, "KB"),
-    **dict.fromkeys(("bytes_in", "bytes_out"), "bytes/sec"),
+    **dict.fromkeys(("bytes_in", "bytes_out", "disk_read_bytes", "disk_write_bytes"), "bytes/sec"),
     **dict.fromkeys(("pkts_in", "pkts_out"), "packets/sec"),
     **dict.fromkeys(("disk_total", "disk_free"), "GB"),
     "boottime": "s",
     "cpu_num": "CPUs",
     "cpu_speed": "MHz",
 }
+"""Of metrics that have one: a load or a number of processes has none."""

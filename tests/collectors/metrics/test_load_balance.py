@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import OptionError, PositionError
-from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
+from collectors.metrics.load_balance import LoadDeriver, LoadOptions
 from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS
 from engine.events import EventBatch
 
 
@@ -185,3 +186,14 @@ def test_the_order_in_which_samples_come_changes_nothing() -> None:
     backwards = dict(reversed(values.items()))
     one, other = (rows(LoadDeriver().derive(metrics(1, given), 15_001)) for given in (values, backwards))
     assert one == other
+
+
+def test_clusters_that_are_gone_are_forgotten_where_polls_are_steps() -> None:
+    deriver = LoadDeriver(of_polls=True)
+    for number in range(4):
+        rows = [
+            {"event_id": "x", "type": "Metric", "t_lo_ms": number * DAY_MS, "clock_id": f"prometheus:{number}",
+             "host": "a", "name": "cpu_user", "value": 1.0}
+        ]  # fmt: skip
+        deriver.derive(EventBatch.from_rows(rows, load_event_types()), number * DAY_MS)
+    assert list(deriver.checkpoint()["clusters"]) == ["prometheus:2", "prometheus:3"]

@@ -1,0 +1,1 @@
+"""Exporters of Prometheus: which there are, what they tell, and what of it becomes events."""
