@@ -3,7 +3,7 @@ where matches are postponed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from weakref import WeakSet
@@ -136,10 +136,12 @@ class RunShedder:
         names = {name for (name, _), _ in self._parts} | self._postponing
         return min((self._queries[name].plan.within_ms for name in names), default=FOREVER_MS)
 
-    @property
-    def trends(self) -> list[str]:
-        """Queries about trends, in order of their names."""
-        return sorted(name for name, query in self._queries.items() if query.resolved.is_trend)
+    def trends_of(self, types: Collection[str]) -> list[str]:
+        """Queries about trends of such events, in order of their names."""
+        return sorted(
+            name for name, query in self._queries.items()
+            if query.resolved.is_trend and not query.read_types.isdisjoint(types)
+        )  # fmt: skip
 
     @property
     def is_trained(self) -> bool:
@@ -166,7 +168,7 @@ class RunShedder:
 
     def take_over(self, models: Iterable[tuple[str, RunModel]]) -> None:
         """Go on from what was learned before, once the runtimes are there."""
-        self._saved = {(name, model.branch): model for name, model in models}
+        self._saved |= {(name, model.branch): model for name, model in models}
 
     def drop(self, n: int, now_ms: int) -> int:
         """Drop n of what is kept at a time of the stream, of runs and of kept events the same share, of each the least
@@ -197,23 +199,44 @@ class RunShedder:
         for consumer in self._consumers[name]:
             self.loss[consumer].last_ms = now_ms
 
+    def expected_loss(self, n: int, now_ms: int) -> float | None:
+        """Matches, times the weights of their queries, to be expected of what `drop` would drop; None where that is
+        not known: kept events are among it, or a query is not trained."""
+        if n <= 0:
+            return 0.0
+        if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
+            return None
+        return sum(
+            self._queries[key[0]].resolved.weight * (self._expected(key, part, places, now_ms) or 0.0)
+            for key, part, _, places in self._chosen(min(n, self.n_runs), now_ms)
+        )
+
     def _drop_runs(self, n: int, now_ms: int) -> int:
         for watch in self._watches.values():
             watch.protected = _PROTECTED  # what is dropped may not be what is learned from
+        n_dropped = 0
+        for key, part, found, places in self._chosen(n, now_ms):
+            if len(places):
+                self._count(key, part, found, places, now_ms)
+                part.drop_runs(found.numbers[places])
+                n_dropped += len(places)
+        return n_dropped
+
+    def _chosen(self, n: int, now_ms: int) -> list[tuple[tuple[str, int], KeepsRuns, RunsAtHand, Int64Array]]:
+        """Of each part the places, among its runs at hand, of those that would be dropped."""
         informed = self.strategy is not RunStrategy.RANDOM and self.is_trained
         at_hand = [part.runs_at_hand(self._utilities(key, part), now_ms) for key, part in self._parts]
         utilities = [found.utility for found in at_hand]
         chosen = lowest(utilities if informed else at_random(utilities, self._random), n)
-        for (key, part), found, places in zip(self._parts, at_hand, chosen, strict=True):
-            if len(places):
-                self._count(key, part, found, places, now_ms)
-                part.drop_runs(found.numbers[places])
-        return sum(len(places) for places in chosen)
+        return [
+            (key, part, found, places) for (key, part), found, places in zip(self._parts, at_hand, chosen, strict=True)
+        ]
 
-    def lost_events(self, until_ms: int) -> None:
-        """Events before this time of the stream were dropped for all queries."""
-        for loss in self.loss.values():
-            loss.last_ms = until_ms
+    def lost_events(self, until_ms: int, types: Collection[str] | None = None) -> None:
+        """Events before this time of the stream were dropped; `types`: of these, None: of any."""
+        for name, loss in self.loss.items():
+            if types is None or not self._queries[name].read_types.isdisjoint(types):
+                loss.last_ms = until_ms
 
     def rest(self, now_ms: int) -> None:
         """Nothing is dropped before this step: a window after the last time all runs are observed again, not the sample
@@ -234,12 +257,22 @@ class RunShedder:
         loss.n_runs += len(places)
         loss.n_partial_matches += float(found.n_partial_matches[places].sum())
         self._may_miss(key[0], now_ms)
-        outlook = self._watches[key].outlook
-        if outlook is None:
+        expected = self._expected(key, part, places, now_ms)
+        if expected is None:
             loss.n_unvalued += float(found.n_partial_matches[places].sum())
         else:
-            expected = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
-            loss.expected_matches += float(expected.utility[places][np.isfinite(expected.utility[places])].sum())
+            loss.expected_matches += expected
+
+    def _expected(self, key: tuple[str, int], part: KeepsRuns, places: Int64Array, now_ms: int) -> float | None:
+        """Matches to be expected of runs; None without a model."""
+        outlook = self._watches[key].outlook
+        if outlook is None:
+            return None
+        if not len(places):
+            return 0.0
+        every = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
+        utility = every.utility[places]
+        return float(utility[np.isfinite(utility)].sum())
 
 
 def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns | DropsStored]]:

@@ -103,6 +103,8 @@ class Plan:
     n_drop: int = 0
     drop_share: float = 0.0
     achievable_s: float | None = None
+    is_enough: bool = True
+    """Whether the step ends within what is planned then."""
 
 
 @dataclass
@@ -146,8 +148,8 @@ class OverloadDetector:
         saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
         achievable_s = least_s if least_s > self.bound.latency_s else None
         if least_s > self.bound.planned_s and saved < _FUTILE:
-            return Plan(achievable_s=achievable_s)
-        return Plan(n_drop, achievable_s=achievable_s)
+            return Plan(achievable_s=achievable_s, is_enough=False)
+        return Plan(n_drop, achievable_s=achievable_s, is_enough=least_s <= self.bound.planned_s)
 
     def drop_events(
         self, queueing_s: float, arrivals_per_s: float, per_event_s: float, dropping_s: float, interval_s: float
