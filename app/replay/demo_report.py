@@ -81,8 +81,9 @@ def overload_lines(overload: Mapping[str, Any]) -> list[str]:
     missing = sum(lost["expected_matches"] for lost in overload["dropped"].values())
     exempt = ", ".join(overload["exempt"]) or "none"
     return [
-        f"Simulated machine: {1e6 * machine['event_s']:.3g} us an event, {1e9 * machine['kept_s']:.3g} ns more for "
-        "each partial match or event that is kept (app/replay/machine.json). With nothing dropped it takes "
+        f"Simulated machine (app/replay/machine.json): {1e6 * machine['event_s']:.3g} us an event, "
+        f"{1e9 * machine['kept_s']:.3g} ns more for each partial match or event that is kept. It watches "
+        f"{machine['n_clusters']:,} clusters like this one; with nothing dropped it takes "
         f"{overload['capacity_events_per_s']:,.0f} events/s; they came at {overload['released_events_per_s']:,.0f}, "
         f"{overload['speed']:,.0f} times as fast as it happened.",
         f"Latency: {_ms(longest_ms)} at most, 99.9 % of the events within {_ms(overload['latency_p999_ms'])}; the "
@@ -102,7 +103,7 @@ def overload_verdict(truth: Mapping[str, Any], overload: Mapping[str, Any]) -> s
 
 def _dropped(summary: Mapping[str, Any], overload: Mapping[str, Any]) -> Table:
     table = Table(
-        "query", "partial matches", "matches expected of them", "without estimate", "kept events",
+        "query", "partial matches", "expected matches", "no estimate", "kept events",
         "matches", "of", "alerts", "of", "marked",
         title=f"dropped at {overload['times']:g} times what the machine takes, and what was found of what there is",
         title_justify="left",

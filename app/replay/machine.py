@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 
+CLUSTERS = 100
+"""Like the recorded one, which it watches: a single small one keeps so little that what is kept costs next to nothing,
+and dropping it gains nothing. All do the same at the same time; an event of one stands beside what all of them keep."""
+
 COSTS = Path(__file__).with_name("machine.json")
 """Measured by `python -m benchmarks.shedding.machine`."""
 
@@ -59,6 +63,7 @@ class SimulatedMachine:
 
     costs: Costs
     speed: float | None = None
+    n_clusters: int = CLUSTERS
     worked_s: float = 0.0
     idle_s: float = 0.0
     steps: list[Step] = field(default_factory=list)
@@ -87,18 +92,19 @@ class SimulatedMachine:
 
     def evaluated(self, n_events: int, load: int, released_s: float) -> None:
         """See `engine.Works`."""
-        self.worked_s += n_events * (self.costs.event_s + self.costs.kept_s * load)
+        kept_s = self.costs.kept_s * self.n_clusters * load
+        self.worked_s += self.n_clusters * n_events * (self.costs.event_s + kept_s)
         if n_events:
             self.steps.append(Step(n_events, load, released_s, self()))
 
     def dropped(self, load: int) -> None:
         """See `engine.Works`."""
-        self.worked_s += self.costs.dropped_s * load
+        self.worked_s += self.costs.dropped_s * self.n_clusters * load
 
     @property
     def n_events(self) -> int:
-        """Evaluated so far."""
-        return sum(step.n_events for step in self.steps)
+        """Evaluated so far, of all clusters."""
+        return self.n_clusters * sum(step.n_events for step in self.steps)
 
     @property
     def longest_s(self) -> float:

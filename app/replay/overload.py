@@ -100,7 +100,7 @@ def overload_summary(
     found: OverloadFigures = figures or OverloadFigures()
     return {
         "times": load.times,
-        "machine": asdict(capacity.measured.costs),
+        "machine": {**asdict(capacity.measured.costs), "n_clusters": machine.n_clusters},
         "events": machine.n_events,
         "capacity_events_per_s": round(capacity.events_per_s, 1),
         "released_events_per_s": round(load.times * capacity.events_per_s, 1),

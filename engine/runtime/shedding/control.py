@@ -22,7 +22,7 @@ from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunLoss, RunShedder
-from engine.shedding.overload.detector import OverloadDetector, Plan
+from engine.shedding.overload.detector import OverloadDetector, Plan, Waiting
 from engine.shedding.partial_matches.saved import RunModel
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
@@ -117,6 +117,8 @@ class OverloadControl:
     """When the first event of the last steps was released, and how many came with it."""
     _newest_s: float = 0.0
     """An event that goes on takes so long, on average over the newest."""
+    _waiting: Waiting | None = None
+    """What has been released and not evaluated, before a step."""
     _dropping_s: float = 0.0
     """To look at an event that may be dropped, on average."""
 
@@ -152,6 +154,8 @@ class OverloadControl:
             step_ms = watermark_ms if end == len(released) else int(t_ms[end])
             cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
             now_ms = int(t_ms[start]) if len(cut) else watermark_ms
+            last_s = _at(released_s, len(released) - 1, self.clock) if len(cut) else first_s
+            self._waiting = Waiting(len(released) - start, self.clock() - last_s)
             if self.events is None:
                 n_runs = self._before(first_s, len(cut), now_ms)
             else:
@@ -177,7 +181,7 @@ class OverloadControl:
     def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
         """Drop what is due; returns how many runs go on."""
         began_s, n_runs = self.clock(), self.shedder.load
-        plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
+        plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events, self._waiting)
         if n_events:
             self.statistics.achievable_s = plan.achievable_s
         self.statistics.is_shedding = plan.n_drop > 0 and n_events > 0
@@ -213,7 +217,7 @@ class OverloadControl:
         self, shedder: EventShedder, by_events: Plan, cut: EventBatch, first_s: float, now_ms: int
     ) -> tuple[Plan, bool]:
         """Which events to drop before a step, as a share of those that may be, and whether to drop runs."""
-        by_runs = self.detector.drop_runs(self.clock() - first_s, self.shedder.load, len(cut))
+        by_runs = self.detector.drop_runs(self.clock() - first_s, self.shedder.load, len(cut), self._waiting)
         if not by_runs.n_drop and by_runs.is_enough:
             return Plan(), False
         n_judged = shedder.n_judged(cut)

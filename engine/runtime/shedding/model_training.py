@@ -16,8 +16,10 @@ from engine.runtime.shedding.run_watch import Sampling
 from engine.shedding.overload.detector import Bound, OverloadDetector
 
 _NO_BOUND = Bound(1e9, 0.0)
-_SAMPLING = Sampling(first_every=4, n_first=50_000, every=256, n_again=200)
+_SAMPLING = Sampling(first_every=1, n_first=20_000, every=64, n_again=200)
 """A history is looked at more closely than a stream that cannot wait."""
+_FEW = 10
+"""Samples of a query of which a history has no more; one that has fewer is learned of while it runs."""
 
 
 class ModelTraining:
@@ -60,6 +62,7 @@ class ModelTraining:
         rows = self._engine.process(EventBatch.empty(), watermark_ms)
         if self._events is not None:
             self._events.take(EventBatch.empty(), rows)
+        self._made[0].learn(least=_FEW)
         return SheddingModel(
             {name: query.hash for name, query in self._queries.items()},
             tuple(self._made[0].models()),

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import numpy as np
 
 from engine.compiled.query import CompiledQuery
-from engine.events import FOREVER_MS, Int64Array
+from engine.events import FOREVER_MS, Float64Array, Int64Array
 from engine.matching.protocol import Runtime
 from engine.matching.shedding import DropsStored, HasBranches, KeepsRuns, RunsAtHand, RunUtilities
 from engine.parallel.divided import Divided
@@ -21,6 +21,7 @@ from engine.runtime.shedding.stored_events import StoredEvents
 from engine.shedding.choice import at_random, lowest
 from engine.shedding.partial_matches.saved import MOST_EVENTS, RunModel
 
+_NONE: Float64Array = np.empty(0)
 _PROTECTED = 64
 """While runs are dropped, one of so many is never dropped, and these alone are observed."""
 
@@ -152,13 +153,14 @@ class RunShedder:
         """What is known of a query's branch; raises KeyError for one that is exempt."""
         return self._watches[name, branch]
 
-    def learn(self) -> None:
-        """Train models that are missing or have drifted."""
+    def learn(self, least: int | None = None) -> None:
+        """Train models that are missing or have drifted; `least`: with so many samples, in place of those that are
+        usual."""
         for key, watch in self._watches.items():
             rates = [part.events_per_window() for other, part in self._parts if other == key]
             if rates:
                 most = int(min(max(2.0 * max(rates), 16.0), MOST_EVENTS))
-                watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE)
+                watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE, least=least)
 
     def models(self) -> list[tuple[str, RunModel]]:
         """What was learned so far, by query."""
@@ -174,8 +176,8 @@ class RunShedder:
         """Drop n of what is kept at a time of the stream, of runs and of kept events the same share, of each the least
         useful; returns how many runs were dropped.
 
-        As long as a query that has runs is not trained, any runs are dropped: utilities of some queries alone would
-        say that the others' runs are worth nothing, or everything.
+        Of queries that are not trained the same share of runs is dropped, any of them: utilities of others alone would
+        say that theirs are worth nothing, or everything.
         """
         if n <= 0:
             return 0
@@ -224,13 +226,24 @@ class RunShedder:
 
     def _chosen(self, n: int, now_ms: int) -> list[tuple[tuple[str, int], KeepsRuns, RunsAtHand, Int64Array]]:
         """Of each part the places, among its runs at hand, of those that would be dropped."""
-        informed = self.strategy is not RunStrategy.RANDOM and self.is_trained
         at_hand = [part.runs_at_hand(self._utilities(key, part), now_ms) for key, part in self._parts]
-        utilities = [found.utility for found in at_hand]
-        chosen = lowest(utilities if informed else at_random(utilities, self._random), n)
+        informed = [self._is_valued(key) for key, _ in self._parts]
+        of_valued = [found.utility if valued else _NONE for found, valued in zip(at_hand, informed, strict=True)]
+        of_others = [_NONE if valued else found.utility for found, valued in zip(at_hand, informed, strict=True)]
+        n_others, n_runs = sum(map(len, of_others)), sum(len(found.utility) for found in at_hand)
+        n_any = round(n * n_others / n_runs) if n_runs else 0
+        any_of_others = lowest(at_random(of_others, self._random), n_any)
+        chosen = lowest(of_valued, n - sum(map(len, any_of_others)))
         return [
-            (key, part, found, places) for (key, part), found, places in zip(self._parts, at_hand, chosen, strict=True)
+            (key, part, found, places if valued else any_places)
+            for (key, part), found, places, any_places, valued in zip(
+                self._parts, at_hand, chosen, any_of_others, informed, strict=True
+            )
         ]
+
+    def _is_valued(self, key: tuple[str, int]) -> bool:
+        """Whether it is known what the runs of a branch are worth."""
+        return self.strategy is not RunStrategy.RANDOM and self._watches[key].utilities is not None
 
     def lost_events(self, until_ms: int, types: Collection[str] | None = None) -> None:
         """Events before this time of the stream were dropped; `types`: of these, None: of any."""
