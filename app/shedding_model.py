@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import engine
 from app.alerting.text import iso
 from app.errors import AppError
+from app.event_log import EventLogReader
+from app.queries import Loaded
+from app.settings import Settings
+from collectors.schema import load_event_types
 from engine.errors import StateError
-from engine.events import FOREVER_MS, EventBatch, EventSchema
+from engine.events import FOREVER_MS
 
 _SETTING = "engine.shedding_model"
 
@@ -60,19 +64,27 @@ def write_model(path: Path, model: engine.SheddingModel) -> None:
 
 
 def trained_model(
-    queries: Mapping[str, engine.CompiledQuery],
-    schema: EventSchema,
-    batches: Iterable[EventBatch],
+    settings: Settings,
+    queries: Loaded,
+    history: EventLogReader,
     *,
-    limits: engine.Limits,
-    pane_events: int,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    pane_events: int = 0,
 ) -> engine.SheddingModel:
-    """Learned from a history, in stream order, evaluated without shedding; raises ModelError for one without events."""
-    training = engine.ModelTraining(queries, schema, limits, pane_events, time.perf_counter)
-    for batch in batches:
+    """Learned from the events that a store keeps, evaluated without shedding; raises ModelError without any."""
+    limits = engine.Limits(
+        max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
+    )
+    compiled = {query.name: query for query in queries.compiled}
+    training = engine.ModelTraining(compiled, load_event_types(), limits, pane_events, time.perf_counter)
+    for batch in history.batches(from_ms=from_ms, to_ms=to_ms):
         training.take(batch)
     if not training.n_events:
-        raise ModelError("there are no events to learn from: found an empty history, expected several windows")
+        raise ModelError(
+            "there is nothing to learn from: found no events in the event log, expected several windows of the "
+            "queries; let 'clustercep run' go on for longer, or name another span with --from and --to"
+        )
     return training.finished(FOREVER_MS)
 
 

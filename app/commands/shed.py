@@ -44,8 +44,6 @@ def train(
     from app.console import inert
     from app.live.assembly import checked_queries, open_configured_store, open_event_log
     from app.shedding_model import described, trained_model, write_model
-    from collectors.schema import load_event_types
-    from engine import Limits
 
     settings = settings_of(config)
     queries = checked_queries(settings)
@@ -55,16 +53,9 @@ def train(
     if store is not None:
         place = settings.store.model_copy(update={"directory": store, "url": None, "url_file": None})
         settings = settings.model_copy(update={"store": place})
-    limits = Limits(max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True)
     with open_configured_store(settings) as opened:
         events = open_event_log(settings, opened)
-        model = trained_model(
-            {query.name: query for query in queries.compiled},
-            load_event_types(),
-            events.batches(from_ms=from_ms, to_ms=to_ms),
-            limits=limits,
-            pane_events=pane,
-        )
+        model = trained_model(settings, queries, events, from_ms=from_ms, to_ms=to_ms, pane_events=pane)
     write_model(out, model)
     for line in described(model):
         typer.echo(inert(line))

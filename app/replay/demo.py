@@ -35,6 +35,7 @@ from app.replay.overload import (
     bounded,
     check_times,
     idle_machine,
+    learned_of,
     overload_summary,
     unbounded,
 )
@@ -95,7 +96,7 @@ def _run(
         apart = settings.model_copy(update={"demo": settings.demo.model_copy(update={"directory": folder / "unshed"})})
         without = _replayed(recording, unbounded(apart), speed, machine).summary
         load = _load_of(recording, machine, overload, settings)
-        settings = bounded(settings, load.bound_ms)
+        settings = bounded(settings, load.bound_ms, learned_of(demo_store(apart)))
     result = _replayed(recording, settings, speed, None if load is None else load.machine(), load, without)
     path = folder.parent / "demo-summary.json"
     path.write_text(json.dumps(result.summary, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")
@@ -147,10 +148,14 @@ def _load_of(recording: Recording, machine: SimulatedMachine, times: float, sett
 
 def demo_settings(settings: Settings, sink: Sink) -> Settings:
     """A store of its own, a receiver of its own, and the parameters that suit a small cluster."""
-    store = _store_of(settings)
     receiver = WebhookReceiver(url=SecretStr(sink.url))
     alerting = settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}})
-    return with_demo_parameters(settings).model_copy(update={"store": store, "alerting": alerting})
+    return demo_store(settings).model_copy(update={"alerting": alerting})
+
+
+def demo_store(settings: Settings) -> Settings:
+    """A store of its own, and the parameters that suit a small cluster."""
+    return with_demo_parameters(settings).model_copy(update={"store": _store_of(settings)})
 
 
 def _store_of(settings: Settings) -> StoreSettings:

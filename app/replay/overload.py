@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from app.alerting.kept import is_shed
 from app.errors import AppError
+from app.live.assembly import checked_queries, open_configured_store, open_event_log
 from app.replay.machine import Costs, SimulatedMachine
 from app.settings import Settings
+from app.shedding_model import trained_model, write_model
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.store.status import OverloadFigures
 from collectors.time_units import DAY_MS
@@ -78,9 +81,18 @@ def unbounded(settings: Settings) -> Settings:
     return bounded(settings, DAY_MS)
 
 
-def bounded(settings: Settings, bound_ms: int) -> Settings:
-    """With this bound."""
-    return settings.model_copy(update={"engine": settings.engine.model_copy(update={"latency_bound_ms": bound_ms})})
+def bounded(settings: Settings, bound_ms: int, model: Path | None = None) -> Settings:
+    """With this bound, and what was learned."""
+    changes = {"latency_bound_ms": bound_ms, "shedding_model": model}
+    return settings.model_copy(update={"engine": settings.engine.model_copy(update=changes)})
+
+
+def learned_of(settings: Settings) -> Path:
+    """A model of what the store of these settings has seen, beside it."""
+    path = settings.store.directory / "shedding-model.json"
+    with open_configured_store(settings) as store:
+        write_model(path, trained_model(settings, checked_queries(settings), open_event_log(settings, store)))
+    return path
 
 
 def check_times(times: float) -> None:
@@ -134,6 +146,7 @@ __all__ = [
     "bounded",
     "check_times",
     "idle_machine",
+    "learned_of",
     "marked_alerts",
     "overload_summary",
     "unbounded",

@@ -221,15 +221,16 @@ class OverloadControl:
         if not by_runs.n_drop and by_runs.is_enough:
             return Plan(), False
         n_judged = shedder.n_judged(cut)
-        asked = by_events.drop_share * len(cut)
+        share = max(by_events.drop_share, by_runs.drop_share)
+        asked = share * len(cut)
+        other = shedder.expected(n_judged, asked / n_judged) if 0 < asked <= n_judged else None
         if by_runs.n_drop and by_runs.is_enough:
             loss = self.shedder.expected_loss(by_runs.n_drop, now_ms)
-            other = shedder.expected(n_judged, min(1.0, asked / max(1, n_judged))) if asked <= n_judged else None
-            if loss is not None and (other is None or loss <= other):
+            if other is None or (loss is not None and loss <= other):
                 return Plan(), True
-        share = min(1.0, asked / max(1, n_judged))
-        is_enough = asked <= n_judged
-        return replace(by_events, drop_share=share), not is_enough
+        if other is None:  # of the events that may be dropped the share that is asked of all, and runs for the rest
+            return replace(by_events, drop_share=share), True
+        return replace(by_events, drop_share=asked / n_judged), False
 
     def _event_plan(self, n_events: int, first_s: float) -> Plan:
         """What share of the events would be dropped before a step."""

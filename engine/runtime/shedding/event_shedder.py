@@ -105,7 +105,7 @@ class EventShedder:
             if drop_share > 0:
                 events = released.where(known)
                 bins = [bins.of(numbers_of(events, bins.name)) for bins in self.features.attributes]
-                attributes = np.array(bins, np.int64).reshape(-1, len(codes))
+                attributes = np.array(bins, np.int64).reshape(len(self.features.attributes), len(codes))
                 utilities = self._hashed.of(codes, attributes, pane_keys)
                 self._notice(utilities, self._hashed)
                 goes_on = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))

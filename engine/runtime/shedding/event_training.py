@@ -36,8 +36,10 @@ class Judged:
 
     @classmethod
     def of(cls, queries: Mapping[str, CompiledQuery], schema: EventSchema, pane_events: int) -> Self:
-        """Types of which dropping an event makes no match that is none, and the numbers that queries ask of them."""
-        types = droppable_types(queries, schema)
+        """Types that queries read (others cost next to nothing) and of which dropping an event makes no match that is
+        none, and the numbers that queries ask of them."""
+        read = frozenset[str]().union(*(query.read_types for query in queries.values()))
+        types = tuple(name for name in droppable_types(queries, schema) if name in read)
         asked = {name for query in queries.values() for plan in query.branches for name in plan.programs.columns}
         numeric = {name for kind in types for name, has in schema.types[kind].items() if has in _NUMERIC}
         return cls(types, tuple(sorted(asked & numeric)), pane_events)

@@ -94,7 +94,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do before the next step. `n_drop`: partial matches; `drop_share`: of events, from 0 to 1.
+    """What to do before the next step. `n_drop`: partial matches; `drop_share`: of events, from 0 to 1; where both are
+    given, either would do.
 
     `achievable_s`: the bound that could be met with everything dropped that can be, where the set one cannot; else
     None.
@@ -156,14 +157,15 @@ class OverloadDetector:
             each_s = min(each_s, max(0.0, self.bound.planned_s - waiting.last_s - shedding_s) / waiting.n_events)
         if per_event.at(n_partial_matches) <= each_s:
             return Plan()
+        drop_share = min(1.0, 1.0 - each_s / per_event.at(n_partial_matches))
         kept = inverse(per_event.function, each_s)
         n_drop = max(0, n_partial_matches - int(min(kept, n_partial_matches)))
         least_s = queueing_s + n_events * per_event.at(0) + shedding_s
         saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
         achievable_s = least_s if least_s > self.bound.latency_s else None
         if least_s > self.bound.planned_s and saved < _FUTILE:
-            return Plan(achievable_s=achievable_s, is_enough=False)
-        return Plan(n_drop, achievable_s=achievable_s, is_enough=least_s <= self.bound.planned_s)
+            return Plan(drop_share=drop_share, achievable_s=achievable_s, is_enough=False)
+        return Plan(n_drop, drop_share, achievable_s, is_enough=least_s <= self.bound.planned_s)
 
     def drop_events(
         self, queueing_s: float, arrivals_per_s: float, per_event_s: float, dropping_s: float, interval_s: float
