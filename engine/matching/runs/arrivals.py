@@ -76,7 +76,8 @@ class Arrivals:
         every = np.full(n_partitions, mean_ms)
         n = min(n_partitions, len(age_ms))
         every[:n] = np.maximum(age_ms[:n], mean_ms)
-        return np.minimum(1.0, np.maximum(every, 1.0) / self._horizon_ms)
+        shares: Float64Array = np.minimum(1.0, np.maximum(every, 1.0) / self._horizon_ms)
+        return shares
 
 
 __all__ = ["Arrivals"]

@@ -8,8 +8,6 @@ from engine.compiled.query import CompiledQuery
 from engine.events import EventSchema
 from engine.language import ast
 
-_CONTIGUOUS = (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY)
-
 
 def kept_whole(queries: Mapping[str, CompiledQuery], schema: EventSchema) -> dict[str, str]:
     """Types of which no event may be dropped, or a query would tell what is not so, each with the reason."""
@@ -28,7 +26,7 @@ def droppable_types(queries: Mapping[str, CompiledQuery], schema: EventSchema) -
 
 def _needed(query: CompiledQuery, *, is_whole: bool, schema: EventSchema) -> dict[str, str]:
     resolved = query.resolved
-    if query.own_read_types >= frozenset(schema.types):
+    if query.reads_all_types:
         return dict.fromkeys(schema.types, "looks at every event: windows of events, contiguity, parts of the key")
     if reason := _reason(query, is_whole=is_whole):
         return dict.fromkeys(query.types & schema.types.keys(), reason)
