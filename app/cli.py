@@ -68,6 +68,9 @@ COMMANDS = {
         "Report stragglers, life times of attempts and queued data over the event store; the dashboard shows them.",
     ),
     "store": Command("store", "store_cli", "The event store of the jobs on Spark: info, compact, sweep, delete."),
+    "shed": Command(
+        "shed", "shed_cli", "Load shedding: learn from the event log what is of least use, and show it."
+    ),
     "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge and silence alerts."),
     "routes": Command("routes", "routes_cli", "Say who is told of an alert, and print the routing tree."),
 }  # fmt: skip

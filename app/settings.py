@@ -275,6 +275,7 @@ class EngineLimits(Section):
     work_budget: int = Field(default=2_000_000, ge=1)
     threads: int = Field(default=1, ge=1, le=256)
     latency_bound_ms: DurationMs | None = Field(default=None, ge=10, le=DAY_MS)
+    shedding_model: AnchoredPath | None = None
 
 
 class Alerting(Section):

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
-    from engine.runtime.shedding.control import OverloadControl
+    from engine.runtime.shedding.control import OverloadControl, Works
     from engine.runtime.shedding.latency_bound import latency_bound
+    from engine.runtime.shedding.model import MOST_MODEL_BYTES, SheddingModel, event_utilities, run_utilities
+    from engine.runtime.shedding.model_training import ModelTraining
     from engine.runtime.warm import warm_kernels
     from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
     from engine.uncertainty.possibilities import Possibilities, united
@@ -68,6 +70,12 @@ _HOMES = {
     "every_window": "engine.compiled.trend_values",
     "fitting_events": "engine.compiled.fitting",
     "OverloadControl": "engine.runtime.shedding.control",
+    "MOST_MODEL_BYTES": "engine.runtime.shedding.model",
+    "ModelTraining": "engine.runtime.shedding.model_training",
+    "SheddingModel": "engine.runtime.shedding.model",
+    "event_utilities": "engine.runtime.shedding.model",
+    "run_utilities": "engine.runtime.shedding.model",
+    "Works": "engine.runtime.shedding.control",
     "PartQuota": "engine.runtime.row_quota",
     "confidence_rank": "engine.runtime.row_quota",
     "output_order": "engine.runtime.row_quota",
@@ -115,6 +123,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "MOST_MODEL_BYTES",
     "AtLeastOne",
     "BaselineKind",
     "Binding",
@@ -125,6 +134,7 @@ __all__ = [
     "Limits",
     "MatchRow",
     "Method",
+    "ModelTraining",
     "Obstacle",
     "OverloadControl",
     "PartQuota",
@@ -139,7 +149,9 @@ __all__ = [
     "ResolvedQuery",
     "RowBlock",
     "RowSink",
+    "SheddingModel",
     "TrendThreshold",
+    "Works",
     "admit",
     "aggregates_of_lists",
     "answer_while_compiling",
@@ -153,6 +165,7 @@ __all__ = [
     "compile_query",
     "compiling_beside",
     "confidence_rank",
+    "event_utilities",
     "every_window",
     "fitting_events",
     "flat_ids",
@@ -177,6 +190,7 @@ __all__ = [
     "row_to_json",
     "rows_schema",
     "rows_tables",
+    "run_utilities",
     "trend_numbers",
     "trend_thresholds",
     "united",

@@ -14,10 +14,11 @@ from app.alerting.receivers.sample import sample_news
 from app.alerting.text import plain
 from app.config import load_settings
 from app.errors import ConfigError
-from app.live.assembly import endpoints_of, links_of
+from app.live.assembly import endpoints_of, links_of, shedding_model
 from app.live.sources import build_sources, clock_skew_of
 from app.queries import Loaded, load_queries
 from app.settings import Settings
+from app.shedding_model import ModelError
 from collectors.schema import load_event_types
 from engine import ast
 from engine.errors import QueryError
@@ -47,6 +48,7 @@ def check_all(config: Path | None) -> CheckReport:
     problems = [
         *loaded.problems,
         *_runtime_problems(loaded),
+        *_model_problems(settings, loaded),
         *_source_problems(settings),
         *_receiver_problems(settings),
     ]
@@ -67,6 +69,8 @@ def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
             "engine.latency_bound: nothing can be dropped of what these queries keep, which is a fixed cost under "
             f"overload: {', '.join(sorted(exempt))}"
         )
+    if settings.engine.shedding_model is not None and settings.engine.latency_bound_ms is None:
+        yield "engine.shedding_model: without engine.latency_bound nothing is dropped, and the model is not used"
     exact = [query.name for query in loaded.compiled if query.plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH]
     if exact and clock_skew_of(settings).greatest_ms:
         yield (
@@ -114,6 +118,17 @@ def _runtime_problems(loaded: Loaded) -> list[str]:
         except QueryError as error:
             problems.append(str(error))
     return problems
+
+
+def _model_problems(settings: Settings, loaded: Loaded) -> list[str]:
+    """A shedding model that cannot be used, of queries that are right."""
+    if loaded.problems:
+        return []
+    try:
+        shedding_model(settings, loaded)
+    except ModelError as error:
+        return [str(error)]
+    return []
 
 
 def _source_problems(settings: Settings) -> list[str]:

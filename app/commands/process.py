@@ -57,12 +57,18 @@ def demo(
     recording: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Another recording than the committed one: folder or .tar.xz.")
     ] = None,
+    overload: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", help="N times as fast as a simulated machine takes it, under a latency bound: 2 for twice."
+        ),
+    ] = None,
 ) -> None:
     """Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults."""
     from app.replay.demo import run_demo, show_demo
 
     settings = settings_of(config, least_level="error")
-    result = run_demo(settings, read_speed(speed), table_console(), recording)
+    result = run_demo(settings, read_speed(speed), table_console(), recording, overload=overload)
     typer.echo(f"Summary: {result.summary_path}")
     typer.echo(f"Store: {result.store_directory} ('clustercep alerts list --store' shows it here).")
     if not once:

@@ -34,6 +34,7 @@ from app.live.watermarks import Watermarks
 from app.process.private import private_folder
 from app.queries import Loaded, load_queries
 from app.settings import Settings
+from app.shedding_model import read_model
 from app.store.api import Store, open_store
 from app.store.owner import Claimant
 from collectors.base import PositionError
@@ -148,11 +149,13 @@ def assemble(
     durable: bool = True,
     part_ended: Callable[[], None] = lambda: None,
     monotonic: Callable[[], float] = time.monotonic,
+    works: engine.Works | None = None,
 ) -> Live:
-    """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError.
+    """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError,
+    ModelError.
 
     `part_ended` is called whenever a part of a step has ended: a query, a transaction, a file. `monotonic`: the clock
-    of `engine.latency_bound`.
+    of `engine.latency_bound`, which `works` is told of where it is simulated.
     """
     sources = build_sources(settings)
     limits = engine.Limits(
@@ -162,7 +165,8 @@ def assemble(
     infos = queries.infos.values()
     bound = None
     if settings.engine.latency_bound_ms is not None:
-        bound = LatencyBound(settings.engine.latency_bound_ms, ReleaseTimes(monotonic))
+        bound = LatencyBound(settings.engine.latency_bound_ms, ReleaseTimes(monotonic), works)
+        bound.model = shedding_model(settings, queries)
 
     def clock() -> float:
         """The engine looks at it before and after each query."""
@@ -228,6 +232,13 @@ def assemble(
     for name, position in (pipeline.restore(now_ms) or {}).items():
         _restore_position(sources, name, position)
     return Live(pipeline, sources)
+
+
+def shedding_model(settings: Settings, queries: Loaded) -> engine.SheddingModel | None:
+    """What load shedding has learned before, for these queries; None without. Raises ModelError."""
+    if settings.engine.shedding_model is None:
+        return None
+    return read_model(settings.engine.shedding_model, {query.name: query for query in queries.compiled})
 
 
 def _is_of_jobs(query: engine.CompiledQuery) -> bool:

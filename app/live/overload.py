@@ -99,6 +99,10 @@ class LatencyBound:
 
     latency_ms: int
     times: ReleaseTimes
+    works: engine.Works | None = None
+    """Is told what the engine does, where the clock of `times` is simulated."""
+    model: engine.SheddingModel | None = None
+    """What was learned from a history."""
     _told: dict[str, Lost] = field(default_factory=dict)
     """By query: what was dropped when the log was told last."""
     _told_s: dict[str, float] = field(default_factory=dict)
@@ -109,7 +113,7 @@ class LatencyBound:
     @property
     def control(self) -> OverloadOf:
         """For `engine.Engine`."""
-        return engine.latency_bound(self.latency_ms / 1000, self.times.clock, self.times.of)
+        return engine.latency_bound(self.latency_ms / 1000, self.times.clock, self.times.of, self.works, self.model)
 
     def most_events(self, matcher: object, most: int) -> int:
         """That the next step takes in."""

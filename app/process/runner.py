@@ -50,7 +50,9 @@ class Runner:
         durable: bool = True,
         metrics: Metrics | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        works: engine.Works | None = None,
     ) -> None:
+        """`works`: is told what matching does, where `monotonic` is simulated."""
         self.settings = settings
         self.queries = queries
         self.metrics = metrics or Metrics()
@@ -59,6 +61,7 @@ class Runner:
         self._clock = clock
         self._durable = durable
         self.monotonic = monotonic
+        self._works = works
         self._step_lock = threading.Lock()
         self._reload_lock = threading.Lock()
         self._stopped = False
@@ -250,6 +253,8 @@ class Runner:
             now_ms,
             durable=self._durable,
             part_ended=self._part_ended,
+            monotonic=self.monotonic,
+            works=self._works,
         )
         live.pipeline.status = self.status
         return live

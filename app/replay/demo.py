@@ -28,6 +28,17 @@ from app.process.owned_store import owned_store
 from app.replay.compiling import kernels_beside
 from app.replay.demo_report import print_summary
 from app.replay.ground_truth import SeenAlert, Verdict, judge
+from app.replay.machine import SimulatedMachine
+from app.replay.overload import (
+    Capacity,
+    Load,
+    bounded,
+    check_times,
+    idle_machine,
+    learned_of,
+    overload_summary,
+    unbounded,
+)
 from app.replay.recording import Fault, Recording
 from app.replay.replay import Progress as ReplayProgress
 from app.replay.replay import Speed, put_status, replay
@@ -50,40 +61,101 @@ class DemoResult:
     passed: bool
 
 
-def run_demo(settings: Settings, speed: Speed, console: Console, recording_place: Path | None = None) -> DemoResult:
-    """Replay into a fresh store, print the summary and write it as JSON; raises AppError."""
+def run_demo(
+    settings: Settings,
+    speed: Speed,
+    console: Console,
+    recording_place: Path | None = None,
+    *,
+    overload: float | None = None,
+) -> DemoResult:
+    """Replay into a fresh store, print the summary and write it as JSON; raises AppError.
+
+    `overload`: so many times as fast as a simulated machine can take it, under a latency bound, once it was replayed
+    without.
+    """
+    if overload is not None:
+        check_times(overload)
     with only_process(settings.demo.directory, "demo.directory", "demo"):
         _refuse_to_clear(settings)
-        return _run(settings, speed, console, recording_place)
+        return _run(settings, speed, console, recording_place, overload)
 
 
-def _run(settings: Settings, speed: Speed, console: Console, recording_place: Path | None) -> DemoResult:
+def _run(
+    settings: Settings, speed: Speed, console: Console, recording_place: Path | None, overload: float | None
+) -> DemoResult:
     folder, place = settings.demo.directory, recording_place or settings.demo.recording
     if not place.exists():
         raise RecordingError(f"{place}: not there; expected a recording (folder or .tar.xz)")
-    for part in ("store", "spool", "recording"):
+    for part in ("store", "spool", "recording", "unshed"):
         shutil.rmtree(folder / part, ignore_errors=True)
-    started_s = time.monotonic()
     recording = Recording.open(place, folder / "recording", settings.replay)
+    load, without = None, None
+    if overload is not None:
+        machine = idle_machine()
+        apart = settings.model_copy(update={"demo": settings.demo.model_copy(update={"directory": folder / "unshed"})})
+        without = _replayed(recording, unbounded(apart), speed, machine).summary
+        load = _load_of(recording, machine, overload, settings)
+        settings = bounded(settings, load.bound_ms, learned_of(demo_store(apart)))
+    result = _replayed(recording, settings, speed, None if load is None else load.machine(), load, without)
+    path = folder.parent / "demo-summary.json"
+    path.write_text(json.dumps(result.summary, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")
+    print_summary(console, result.summary)
+    return DemoResult(result.summary, path, result.store_directory, result.passed)
+
+
+@dataclass(frozen=True)
+class _Replayed:
+    """One replay of the recording."""
+
+    summary: dict[str, Any]
+    store_directory: Path
+    passed: bool
+
+
+def _replayed(
+    recording: Recording,
+    settings: Settings,
+    speed: Speed,
+    machine: SimulatedMachine | None,
+    load: Load | None = None,
+    without: dict[str, Any] | None = None,
+) -> _Replayed:
+    """`load`: under which `machine` matches it; `without`: the summary without that."""
+    started_s = time.monotonic()
     with webhook_sink() as sink:
         settings = demo_settings(settings, sink)
-        _replay_with_progress(recording, settings, folder / "spool", speed)
+        _replay_with_progress(recording, settings, settings.demo.directory / "spool", speed, machine)
     with open_configured_store(settings) as store:
         verdict = judge(seen_alerts(store), recording.manifest.ground_truth, recording.manifest.jobs)
         summary = summarise(store, recording, verdict, sink, time.monotonic() - started_s)
+        if load is not None and machine is not None and without is not None:
+            status = store.process_status()
+            figures = None if status is None else status.value.get("overload")
+            summary["overload"] = overload_summary(load, machine, store, without, figures)
         put_status(store, recording, summary["ground_truth"])
-    path = folder.parent / "demo-summary.json"
-    path.write_text(json.dumps(summary, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")
-    print_summary(console, summary)
-    return DemoResult(summary, path, settings.store.directory, verdict.passed)
+    return _Replayed(summary, settings.store.directory, verdict.passed)
+
+
+def _load_of(recording: Recording, machine: SimulatedMachine, times: float, settings: Settings) -> Load:
+    """Of a machine that has evaluated the recording."""
+    manifest = recording.manifest
+    if machine.worked_s <= 0:
+        raise RecordingError("--overload: no event of the recording reaches matching; expected one with events")
+    capacity = Capacity(machine, max(manifest.poll_interval_ms, manifest.ended_ms - manifest.started_ms) / 1000)
+    return Load.of(capacity, times, settings, manifest.poll_interval_ms)
 
 
 def demo_settings(settings: Settings, sink: Sink) -> Settings:
     """A store of its own, a receiver of its own, and the parameters that suit a small cluster."""
-    store = _store_of(settings)
     receiver = WebhookReceiver(url=SecretStr(sink.url))
     alerting = settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}})
-    return with_demo_parameters(settings).model_copy(update={"store": store, "alerting": alerting})
+    return demo_store(settings).model_copy(update={"alerting": alerting})
+
+
+def demo_store(settings: Settings) -> Settings:
+    """A store of its own, and the parameters that suit a small cluster."""
+    return with_demo_parameters(settings).model_copy(update={"store": _store_of(settings)})
 
 
 def _store_of(settings: Settings) -> StoreSettings:
@@ -185,7 +257,9 @@ def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, 
     }
 
 
-def _replay_with_progress(recording: Recording, settings: Settings, spool: Path, speed: Speed) -> None:
+def _replay_with_progress(
+    recording: Recording, settings: Settings, spool: Path, speed: Speed, machine: SimulatedMachine | None
+) -> None:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -200,7 +274,7 @@ def _replay_with_progress(recording: Recording, settings: Settings, spool: Path,
             bar.update(task, completed=progress.now_ms - progress.started_ms)
 
         with kernels_beside(bar):
-            replay(recording, settings, spool, command="demo", speed=speed, watch=watch)
+            replay(recording, settings, spool, command="demo", speed=speed, watch=watch, machine=machine)
 
 
 def _fault(fault: Fault) -> dict[str, Any]:

@@ -26,7 +26,10 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
     if truth["false_alarms"]:
         console.print(_alerts("false alarms: alerts that belong to no fault", truth["false_alarms"]))
     _print_figures(console, summary)
-    console.print(Text(verdict_text(truth), style="bold"))
+    if (overload := summary.get("overload")) is not None:
+        print_overload(console, summary, overload)
+    else:
+        console.print(Text(verdict_text(truth), style="bold"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,75 @@ def verdict_text(truth: Mapping[str, Any]) -> str:
     n_found = sum(not fault.missed for fault in faults)
     alarms = "no false alarm" if n_false == 0 else "1 false alarm" if n_false == 1 else f"{n_false:,} false alarms"
     return f"{n_found:,} of {len(faults):,} faults found, {alarms}."
+
+
+def print_overload(console: Console, summary: Mapping[str, Any], overload: Mapping[str, Any]) -> None:
+    """How the bound was held, what of which query was dropped for it, and what that cost."""
+    console.print(_dropped(summary, overload))
+    for line in overload_lines(overload):
+        console.print(Text(line))
+    console.print(Text(overload_verdict(summary["ground_truth"], overload), style="bold"))
+
+
+def overload_lines(overload: Mapping[str, Any]) -> list[str]:
+    """The load, the bound, and what was done, in sentences."""
+    machine, bound_ms, longest_ms = overload["machine"], overload["bound_ms"], overload["latency_max_ms"]
+    held = "held" if longest_ms <= bound_ms else "NOT held"
+    n_dropped = sum(lost["n_partial_matches"] for lost in overload["dropped"].values())
+    n_kept = sum(lost["n_events"] for lost in overload["dropped"].values())
+    missing = sum(lost["expected_matches"] for lost in overload["dropped"].values())
+    exempt = ", ".join(overload["exempt"]) or "none"
+    return [
+        f"Simulated machine (app/replay/machine.json): {1e6 * machine['event_s']:.3g} us an event, "
+        f"{1e9 * machine['kept_s']:.3g} ns more for each partial match or event that is kept. It watches "
+        f"{machine['n_clusters']:,} clusters like this one; with nothing dropped it takes "
+        f"{overload['capacity_events_per_s']:,.0f} events/s; they came at {overload['released_events_per_s']:,.0f}, "
+        f"{overload['speed']:,.0f} times as fast as it happened.",
+        f"Latency: {_ms(longest_ms)} at most, 99.9 % of the events within {_ms(overload['latency_p999_ms'])}; the "
+        f"bound of {_ms(bound_ms)} was {held}. Without shedding: {_ms(overload['latency_max_without_shedding_ms'])}.",
+        f"Dropped before {overload['n_shed_steps']:,} of {overload['n_steps']:,} steps ({overload['strategy']}): "
+        f"{n_dropped:,} partial matches, of which about {missing:,.1f} matches were expected, and {n_kept:,} events "
+        f"kept for matches to come. Nothing can be dropped of: {exempt}.",
+        f"Alerts marked as found under shedding: {sum(overload['marked'].values()):,}.",
+    ]
+
+
+def overload_verdict(truth: Mapping[str, Any], overload: Mapping[str, Any]) -> str:
+    """`At 2 times what the machine takes: 4 of 5 faults found, no false alarm. Without overload: 5 of 5 ...`"""
+    before = verdict_text(overload["without_shedding"]["ground_truth"])
+    return f"At {overload['times']:g} times what the machine takes: {verdict_text(truth)} Without overload: {before}"
+
+
+def _dropped(summary: Mapping[str, Any], overload: Mapping[str, Any]) -> Table:
+    table = Table(
+        "query", "partial matches", "expected matches", "no estimate", "kept events",
+        "matches", "of", "alerts", "of", "marked",
+        title=f"dropped at {overload['times']:g} times what the machine takes, and what was found of what there is",
+        title_justify="left",
+    )  # fmt: skip
+    for column in table.columns[1:]:
+        column.justify = "right"
+    without = overload["without_shedding"]
+    names = {*overload["dropped"], *overload["marked"]}
+    for part in ("matches", "alerts"):
+        every = {*summary[part], *without[part]}
+        names |= {name for name in every if summary[part].get(name, 0) != without[part].get(name, 0)}
+    for name in sorted(names):
+        lost = overload["dropped"].get(name, {})
+        cells = [
+            *(f"{lost[key]:,}" if lost.get(key) else "" for key in _LOST),
+            *(f"{where[part].get(name, 0):,}" for part in ("matches", "alerts") for where in (summary, without)),
+            f"{overload['marked'].get(name, 0) or ''}",
+        ]
+        table.add_row(Text(name), *cells)
+    return table
+
+
+_LOST = ("n_partial_matches", "expected_matches", "n_unvalued", "n_events")
+
+
+def _ms(milliseconds: float) -> str:
+    return format_duration(milliseconds) if milliseconds >= 1 else f"{milliseconds:.3g} ms"
 
 
 def _events(summary: Mapping[str, Any]) -> Table:

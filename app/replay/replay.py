@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from app.clock import SetClock, SystemClock
 from app.live.assembly import checked_queries, endpoints_of, telling_of
 from app.process.owned_store import owned_store
 from app.process.runner import Runner
+from app.replay.machine import SimulatedMachine
 from app.replay.recorded_rest import RecordedRest, serve
 from app.replay.recording import Recording
 from app.replay.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
@@ -52,8 +53,12 @@ def replay(
     watch: Callable[[Progress], None] = unwatched,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
+    machine: SimulatedMachine | None = None,
 ) -> None:
-    """Replay into the settings' store, which `command` owns meanwhile; `folder` takes the spool. Raises AppError."""
+    """Replay into the settings' store, which `command` owns meanwhile; `folder` takes the spool. Raises AppError.
+
+    `machine`: on which it is matched, in place of this one, as far as the latency bound is concerned.
+    """
     manifest = recording.manifest
     queries = checked_queries(settings)
     clock = SetClock(manifest.started_ms)
@@ -65,7 +70,10 @@ def replay(
         # Receivers are real: that one is back takes time of ours, not of the recording.
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
-        runner = Runner(settings, queries, store, notifier, clock, durable=False)
+        matches_on = time.monotonic if machine is None else machine
+        runner = Runner(
+            settings, queries, store, notifier, clock, durable=False, monotonic=matches_on, works=machine
+        )  # fmt: skip
         groups = Dispatcher(store, telling_of(settings), clock)  # they are told by the time of the recording
         notifier.start()
         started_s = monotonic()
@@ -76,8 +84,9 @@ def replay(
             _wait(now_ms - manifest.started_ms, started_s, speed, sleep, monotonic)
             clock.advance_to(now_ms)
             spool.advance(now_ms)
-            for name in runner.live.sources:
-                runner.poll(name)
+            with nullcontext() if machine is None else machine.arrival((now_ms - manifest.started_ms) / 1000):
+                for name in runner.live.sources:
+                    runner.poll(name)
             runner.step()
             while runner.is_behind:
                 runner.step()

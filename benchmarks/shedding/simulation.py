@@ -19,7 +19,8 @@ from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, Float64Array
 from engine.matching.output.rows import MatchRow
 from engine.runtime.shedding.control import OverloadControl
-from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy, EventTraining, Judged
+from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy
+from engine.runtime.shedding.event_training import EventTraining, Judged
 from engine.runtime.shedding.run_shedder import RunShedder, RunStrategy
 from engine.runtime.shedding.run_watch import Sampling
 from engine.shedding.overload.detector import Bound, OverloadDetector

@@ -66,12 +66,15 @@ class CompiledQuery:
     @property
     def own_read_types(self) -> frozenset[str]:
         """The same with the types of matches in place of those that decide these."""
+        return self.plan.types | frozenset(self.resolved.schema.types) if self.reads_all_types else self.plan.types
+
+    @property
+    def reads_all_types(self) -> bool:
+        """Whether an event of any type has a say: see `read_types`."""
         strategy, query = self.plan.strategy, self.resolved.query
         is_contiguous = strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY)
         counts = query.within_events is not None or query.open_on is not None
-        if is_contiguous or counts or any(branch.has_partial_keys for branch in self.branches):
-            return self.plan.types | frozenset(self.resolved.schema.types)
-        return self.plan.types
+        return is_contiguous or counts or any(branch.has_partial_keys for branch in self.branches)
 
     @property
     def read_attributes(self) -> frozenset[str]:

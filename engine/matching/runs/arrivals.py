@@ -47,7 +47,12 @@ class Arrivals:
         self._n, self._since_ms = self._n[known], self._since_ms[known]
 
     def per_ms(self, n_partitions: int) -> Float64Array:
-        """Events per ms, float64 (n_partitions,): of a partition's own and, as long as these are few, of all."""
+        """Events per ms of what is left of a window, float64 (n_partitions,): of a partition's own and, as long as
+        these are few, of all.
+
+        A partition is taken to go on for as long as it has, at least as long as they all have on average: the tasks of
+        a job of two minutes do not come for the rest of a window of a day.
+        """
         seen = np.isfinite(self._since_ms)
         elapsed_ms = np.zeros(len(self._n))
         if self._now_ms is not None:
@@ -59,7 +64,20 @@ class Arrivals:
         if mean > 0:
             n = min(n_partitions, len(self._n))
             rates[:n] = (self._n[:n] + _PRIOR_EVENTS) / (elapsed_ms[:n] + _PRIOR_EVENTS / mean)
-        return rates
+        return rates * self._lasting(n_partitions)
+
+    def _lasting(self, n_partitions: int) -> Float64Array:
+        """The share of a window in which a partition is still to be heard of, float64 (n_partitions,)."""
+        seen = np.isfinite(self._since_ms)
+        if self._now_ms is None or not seen.any():
+            return np.ones(n_partitions)
+        age_ms = np.where(seen, self._now_ms - np.where(seen, self._since_ms, self._now_ms), 0.0)
+        mean_ms = float(age_ms[seen].mean())
+        every = np.full(n_partitions, mean_ms)
+        n = min(n_partitions, len(age_ms))
+        every[:n] = np.maximum(age_ms[:n], mean_ms)
+        shares: Float64Array = np.minimum(1.0, np.maximum(every, 1.0) / self._horizon_ms)
+        return shares
 
 
 __all__ = ["Arrivals"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunLoss, RunShedder
-from engine.shedding.overload.detector import OverloadDetector
+from engine.shedding.overload.detector import OverloadDetector, Plan, Waiting
 from engine.shedding.partial_matches.saved import RunModel
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
@@ -57,6 +57,18 @@ class Cut(NamedTuple):
     watermark_ms: int
 
 
+class Works(Protocol):
+    """Is told what work was done: a clock that is simulated goes on by it."""
+
+    def evaluated(self, n_events: int, load: int, released_s: float) -> None:
+        """A step of so many events at a load (`RunShedder.load`), the first of which was released then."""
+        ...
+
+    def dropped(self, load: int) -> None:
+        """What is least useful of so much that is kept was looked for, and dropped."""
+        ...
+
+
 @dataclass(slots=True)
 class OverloadStatistics:
     """Since the engine was made. Latencies in seconds, of steps: that of the event that waited longest. `achievable_s`:
@@ -76,7 +88,7 @@ class OverloadStatistics:
 @dataclass
 class OverloadControl:
     """Cuts the steps of one engine and drops runs before those that would exceed the bound; with `events`, which has
-    been trained, events instead.
+    been trained, events instead, or what loses less of the two.
 
     `clock`: monotonic, seconds. `most_events`: of one step. Where events wait, a step is an eighth of the shortest
     window at most: runs that are dropped before it would have been replaced by others before its end. No step is cut
@@ -87,6 +99,9 @@ class OverloadControl:
     shedder: RunShedder
     clock: Callable[[], float]
     events: EventShedder | None = None
+    is_mixed: bool = False
+    """With `events`: before each step runs are dropped, or events, whichever loses fewer matches by what is known;
+    events where dropping runs is not enough, or what that loses is not known; both where one is not enough."""
     released_at: Callable[[Int64Array], Sequence[float]] | None = None
     """When events with these t_lo_ms, ascending, were released, by `clock`; asked where `Engine.process` is not told.
     None: when it was called."""
@@ -94,6 +109,7 @@ class OverloadControl:
     """False: nothing is cut, dropped or measured; for events that were evaluated before."""
     most_events: int = 1 << 20
     least_events: int = 64
+    works: Works | None = None
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
     missing_until_ms: dict[str, int] = field(default_factory=dict)
     """By query: rows of the last `Engine.process` whose match began until then may lack matches beside them."""
@@ -101,11 +117,13 @@ class OverloadControl:
     """When the first event of the last steps was released, and how many came with it."""
     _newest_s: float = 0.0
     """An event that goes on takes so long, on average over the newest."""
+    _waiting: Waiting | None = None
+    """What has been released and not evaluated, before a step."""
     _dropping_s: float = 0.0
     """To look at an event that may be dropped, on average."""
 
     def __post_init__(self) -> None:
-        if self.events is not None and (trends := self.shedder.trends):
+        if self.events is not None and (trends := self.shedder.trends_of(self.events.features.types)):
             raise EngineError(
                 f"events would be dropped that queries about trends count: found {', '.join(trends)}, expected queries "
                 "about matches alone; drop runs instead, or evaluate trends in an engine of their own"
@@ -135,11 +153,14 @@ class OverloadControl:
             end = self._end(t_ms, start, waited_s=self.clock() - first_s)
             step_ms = watermark_ms if end == len(released) else int(t_ms[end])
             cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
+            now_ms = int(t_ms[start]) if len(cut) else watermark_ms
+            last_s = _at(released_s, len(released) - 1, self.clock) if len(cut) else first_s
+            self._waiting = Waiting(len(released) - start, self.clock() - last_s)
             if self.events is None:
-                n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
+                n_runs = self._before(first_s, len(cut), now_ms)
             else:
+                cut = self._least_lost(self.events, cut, first_s, now_ms, step_ms)
                 n_runs = self.shedder.load
-                cut = self._without_dropped(self.events, cut, first_s, step_ms)
             began_s = self.clock()
             yield Cut(cut, step_ms)
             self._after(began_s, first_s, n_runs, len(cut))
@@ -160,7 +181,7 @@ class OverloadControl:
     def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
         """Drop what is due; returns how many runs go on."""
         began_s, n_runs = self.clock(), self.shedder.load
-        plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
+        plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events, self._waiting)
         if n_events:
             self.statistics.achievable_s = plan.achievable_s
         self.statistics.is_shedding = plan.n_drop > 0 and n_events > 0
@@ -168,36 +189,80 @@ class OverloadControl:
             self.shedder.rest(now_ms)
         else:
             self.shedder.drop(plan.n_drop, now_ms)
+            if self.works is not None:
+                self.works.dropped(n_runs)
             took_s = self.clock() - began_s
             self.detector.shedding_s.add(n_runs, took_s)
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
         return self.shedder.load
 
-    def _without_dropped(self, shedder: EventShedder, cut: EventBatch, first_s: float, step_ms: int) -> EventBatch:
-        """The events of a step that go on."""
+    def _least_lost(
+        self, shedder: EventShedder, cut: EventBatch, first_s: float, now_ms: int, step_ms: int
+    ) -> EventBatch:
+        """The events of a step that go on; runs are dropped where that loses less, or dropping events is not enough."""
+        plan, drops_runs = self._event_plan(len(cut), first_s), False
+        if self.is_mixed:
+            plan, drops_runs = self._mixed(shedder, plan, cut, first_s, now_ms)
+        cut = self._without_dropped(shedder, cut, plan, step_ms)
+        if drops_runs:
+            is_shedding = self.statistics.is_shedding
+            self._before(first_s, len(cut), now_ms)
+            self.statistics.is_shedding |= is_shedding
+        else:
+            self.shedder.rest(now_ms)
+        return cut
+
+    def _mixed(
+        self, shedder: EventShedder, by_events: Plan, cut: EventBatch, first_s: float, now_ms: int
+    ) -> tuple[Plan, bool]:
+        """Which events to drop before a step, as a share of those that may be, and whether to drop runs."""
+        by_runs = self.detector.drop_runs(self.clock() - first_s, self.shedder.load, len(cut), self._waiting)
+        if not by_runs.n_drop and by_runs.is_enough:
+            return Plan(), False
+        n_judged = shedder.n_judged(cut)
+        share = max(by_events.drop_share, by_runs.drop_share)
+        asked = share * len(cut)
+        other = shedder.expected(n_judged, asked / n_judged) if 0 < asked <= n_judged else None
+        if by_runs.n_drop and by_runs.is_enough:
+            loss = self.shedder.expected_loss(by_runs.n_drop, now_ms)
+            if other is None or (loss is not None and loss <= other):
+                return Plan(), True
+        if other is None:  # of the events that may be dropped the share that is asked of all, and runs for the rest
+            return replace(by_events, drop_share=share), True
+        return replace(by_events, drop_share=asked / n_judged), False
+
+    def _event_plan(self, n_events: int, first_s: float) -> Plan:
+        """What share of the events would be dropped before a step."""
         began_s = self.clock()
-        self._arrived.append((first_s, len(cut)))
+        self._arrived.append((first_s, n_events))
         while len(self._arrived) > 2 and began_s - self._arrived[0][0] > self.detector.bound.latency_s / 2:
             self._arrived.popleft()
         elapsed_s = first_s - self._arrived[0][0]
         per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
-        plan = self.detector.drop_events(
+        return self.detector.drop_events(
             began_s - first_s, per_s, self._newest_s, self._dropping_s, self.detector.bound.latency_s / 2
         )
+
+    def _without_dropped(self, shedder: EventShedder, cut: EventBatch, plan: Plan, step_ms: int) -> EventBatch:
+        """The events of a step that go on."""
+        began_s = self.clock()
         keeps = shedder.keeps(cut, plan.drop_share)
         took_s = self.clock() - began_s
         if len(cut):
             self._dropping_s += 0.1 * (took_s / len(cut) - self._dropping_s)
-            self.statistics.is_shedding = plan.drop_share > 0
+            self.statistics.is_shedding = plan.drop_share > 0 and not keeps.all()
             self.statistics.achievable_s = plan.achievable_s
         if plan.drop_share > 0:
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
-            self.shedder.lost_events(step_ms)
+            if not keeps.all():
+                self.shedder.lost_events(step_ms, shedder.features.types)
         return cut if keeps.all() else cut.where(keeps)
 
     def _after(self, began_s: float, first_s: float, n_runs: int, n_events: int) -> None:
+        if self.works is not None:
+            self.works.evaluated(n_events, n_runs, first_s)
         ended_s = self.clock()
         if n_events:
             per_event_s = (ended_s - began_s) / n_events
@@ -278,4 +343,4 @@ def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], flo
     return float(released_s[place]) if place < len(released_s) else clock()
 
 
-__all__ = ["Cut", "OverloadControl", "OverloadStatistics"]
+__all__ = ["Cut", "OverloadControl", "OverloadStatistics", "Works"]

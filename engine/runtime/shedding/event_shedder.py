@@ -1,21 +1,17 @@
-"""Events dropped before they are decoded (gSPICE-H, E-BL, random), and what their utilities are learned from."""
+"""Events dropped before they are decoded: gSPICE-H, E-BL, random."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.compiled.query import CompiledQuery
-from engine.errors import EngineError
 from engine.events import BoolArray, EventBatch, Float64Array, Int64Array
-from engine.matching.output.rows import MatchRow, flat_ids
 from engine.shedding.events.by_type import TypeUtilities, sampled
-from engine.shedding.events.features import AttributeBins, Features, Pane
+from engine.shedding.events.features import Features, Pane
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.events.threshold import UtilityDistribution
@@ -38,81 +34,6 @@ class EventStrategy(Enum):
     """Any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What of events is looked at: `types`; numeric `attributes`; the pane before them; bins of their numbers."""
-
-    types: tuple[str, ...]
-    attributes: tuple[str, ...] = ()
-    pane_events: int | None = 10
-    pane_ms: int | None = None
-    n_bins: int = 16
-    count_bin: int = 1
-
-
-@dataclass
-class EventTraining:
-    """Events of a warm-up without shedding, and the matches that they contributed to.
-
-    Of the last events it is not known yet what they contribute to: those within a window of the end are left out.
-    """
-
-    judged: Judged
-    queries: Mapping[str, CompiledQuery]
-    _events: list[EventBatch] = field(default_factory=list)
-    _contributed: dict[str, float] = field(default_factory=dict)
-
-    def take(self, released: EventBatch, rows: Iterable[MatchRow]) -> None:
-        """Events in stream order, and the rows told at their end."""
-        self._events.append(released)
-        for row in rows:
-            weight = self.queries[row.query].resolved.weight * row.count
-            for event_id in {found for binding in row.bindings.values() for found in flat_ids(binding)}:
-                self._contributed[event_id] = self._contributed.get(event_id, 0.0) + weight
-
-    def trained(self, strategy: EventStrategy, seed: int = 1) -> EventShedder:
-        """What has been learned; raises EngineError where nothing was."""
-        events = EventBatch.concat(self._events)
-        if not len(events):
-            raise EngineError("training of event utilities: found no events, expected a warm-up of several windows")
-        judged = self.judged
-        codes, known = _types_of(events, judged.types)
-        columns = {name: _numbers(events.where(known), name) for name in judged.attributes}
-        features = Features(
-            judged.types,
-            tuple(AttributeBins.over(name, values, judged.n_bins) for name, values in columns.items()),
-            judged.pane_events,
-            judged.pane_ms,
-            judged.count_bin,
-            seed,
-        )
-        shedder = EventShedder(strategy, features, self._type_utilities(codes), np.random.default_rng(seed))
-        if strategy is EventStrategy.GSPICE_H:
-            shedder.learn(self._observed(features, events.where(known), codes))
-        return shedder
-
-    def _observed(self, features: Features, events: EventBatch, codes: Int64Array) -> AggregatedObservations:
-        pane = Pane(features, HashedUtilities(features, _nothing(features)).keys)
-        _, counts = pane.observe(codes, events.t_lo_ms)
-        bins = [bins.of(_numbers(events, bins.name)) for bins in features.attributes]
-        rows = np.column_stack([codes, *bins, counts])
-        ids = events.table.column("event_id").to_pylist()
-        contributed = np.array([self._contributed.get(event_id, 0.0) for event_id in ids])
-        reach_ms = max((query.reach_ms for query in self.queries.values()), default=0)
-        decided = events.t_lo_ms <= int(events.t_lo_ms[-1]) - reach_ms if len(events) else np.zeros(0, np.bool_)
-        return AggregatedObservations.of(np.ascontiguousarray(rows[decided]), contributed[decided])
-
-    def _type_utilities(self, codes: Int64Array) -> TypeUtilities:
-        n_types = len(self.judged.types)
-        share: Float64Array = np.bincount(codes, minlength=n_types) / max(1, len(codes))
-        in_patterns = np.zeros(n_types)
-        for query in self.queries.values():
-            for variable in query.resolved.variables.values():
-                if variable.event_type in self.judged.types:
-                    in_patterns[self.judged.types.index(variable.event_type)] += query.resolved.weight
-        return TypeUtilities(in_patterns * share, share)
-
-
 class EventShedder:
     """Drops a share of the events that the watermark releases, before anything else is done with them."""
 
@@ -122,7 +43,9 @@ class EventShedder:
         self.strategy = strategy
         self.features = features
         self.n_seen = 0
-        self.n_dropped = 0
+        self.n_dropped_by_type: Int64Array = np.zeros(len(features.types), np.int64)
+        self.expected_loss = 0.0
+        """Matches, times their weights, that events like the dropped ones contributed to; of gSPICE-H alone."""
         self._by_type = by_type
         self._random = random
         self._hashed: HashedUtilities | None = None
@@ -131,6 +54,26 @@ class EventShedder:
         self._distribution = UtilityDistribution.of(np.empty(0), np.empty(0))
         self._recent: Float64Array = np.empty(0)
         self._n_unnoticed = 0
+
+    @property
+    def n_dropped(self) -> int:
+        """Events dropped so far."""
+        return int(self.n_dropped_by_type.sum())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The same by type, of those that any were dropped of."""
+        return {name: n for name, n in zip(self.features.types, self.n_dropped_by_type.tolist(), strict=True) if n}
+
+    def n_judged(self, released: EventBatch) -> int:
+        """How many of the events may be dropped."""
+        return len(types_of(released, self.features.types)[0])
+
+    def expected(self, n_events: int, drop_share: float) -> float | None:
+        """The loss to be expected of dropping this share of so many events; None where nothing is known of it."""
+        if self._hashed is None:
+            return None
+        return n_events * self._distribution.below(drop_share)
 
     def learn(self, observed: AggregatedObservations) -> None:
         """Utilities for gSPICE-H."""
@@ -155,27 +98,31 @@ class EventShedder:
         """Which of the events, in stream order, go on, bool (n,). To be called for all events: panes have those that
         are dropped, too. Events of types that are not judged go on."""
         keeps: BoolArray = np.ones(len(released), np.bool_)
-        codes, known = _types_of(released, self.features.types)
+        codes, known = types_of(released, self.features.types)
         self.n_seen += len(codes)
         if self._hashed is not None and self._pane is not None:
             pane_keys = self._pane.follow(codes, released.t_lo_ms[known])
             if drop_share > 0:
                 events = released.where(known)
-                bins = [bins.of(_numbers(events, bins.name)) for bins in self.features.attributes]
-                attributes = np.array(bins, np.int64).reshape(-1, len(codes))
+                bins = [bins.of(numbers_of(events, bins.name)) for bins in self.features.attributes]
+                attributes = np.array(bins, np.int64).reshape(len(self.features.attributes), len(codes))
                 utilities = self._hashed.of(codes, attributes, pane_keys)
                 self._notice(utilities, self._hashed)
-                keeps[known] = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))
+                goes_on = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))
+                keeps[known] = goes_on
+                lost_worth = utilities[~goes_on]
+                self.expected_loss += float(lost_worth[np.isfinite(lost_worth)].sum())
         elif drop_share > 0:
             n_types = len(self.features.types)
             by_type = self.strategy is EventStrategy.BY_TYPE
             chance = self._by_type.drop_probability(drop_share) if by_type else np.full(n_types, drop_share)
             keeps[known] = sampled(codes, chance, self._random)
-        self.n_dropped += int(np.count_nonzero(~keeps))
+        lost = ~keeps[known]
+        self.n_dropped_by_type += np.bincount(codes[lost], minlength=len(self.n_dropped_by_type))
         return keeps
 
 
-def _types_of(events: EventBatch, types: Sequence[str]) -> tuple[Int64Array, BoolArray]:
+def types_of(events: EventBatch, types: Sequence[str]) -> tuple[Int64Array, BoolArray]:
     """The number of each event's type, of those that are judged, int64 (n_known,); which these are, bool (n,)."""
     found = pc.index_in(events.table.column("type"), pa.array(types, pa.string()))
     codes = np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
@@ -183,7 +130,7 @@ def _types_of(events: EventBatch, types: Sequence[str]) -> tuple[Int64Array, Boo
     return codes[known], known
 
 
-def _numbers(events: EventBatch, name: str) -> Float64Array:
+def numbers_of(events: EventBatch, name: str) -> Float64Array:
     """An attribute as doubles, NaN for NULL and where no event has it."""
     if name not in events.table.column_names:
         return np.full(len(events), np.nan)
@@ -191,9 +138,4 @@ def _numbers(events: EventBatch, name: str) -> Float64Array:
     return np.asarray(column.to_numpy(), np.float64)
 
 
-def _nothing(features: Features) -> AggregatedObservations:
-    n_features = 1 + len(features.attributes) + len(features.types)
-    return AggregatedObservations.of(np.empty((0, n_features), np.int64), np.empty(0))
-
-
-__all__ = ["EventShedder", "EventStrategy", "EventTraining", "Judged"]
+__all__ = ["EventShedder", "EventStrategy", "numbers_of", "types_of"]

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from engine.compiled.query import CompiledQuery
 from engine.events import Int64Array
-from engine.runtime.shedding.control import OverloadControl
+from engine.runtime.shedding.control import OverloadControl, Works
+from engine.runtime.shedding.event_training import shedder_of
+from engine.runtime.shedding.model import SheddingModel
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.shedding.overload.detector import Bound, OverloadDetector
 
@@ -18,15 +20,25 @@ def latency_bound(
     latency_s: float,
     clock: Callable[[], float],
     released_at: Callable[[Int64Array], Sequence[float]] | None = None,
+    works: Works | None = None,
+    model: SheddingModel | None = None,
 ) -> Callable[[Mapping[str, CompiledQuery]], OverloadControl]:
-    """For `Engine(overload=...)`: partial matches are dropped by pSPICE before a latency of `latency_s` is exceeded.
+    """For `Engine(overload=...)`: partial matches are dropped by pSPICE before a latency of `latency_s` is exceeded;
+    with a model of events, those by gSPICE-H where that loses less, or dropping partial matches is not enough.
 
-    `clock`: monotonic, seconds. `released_at`: see `OverloadControl`.
+    `clock`: monotonic, seconds. `released_at`: see `OverloadControl`. `works`: is told what
+    the engine does, where the clock is simulated.
     """
 
     def control(queries: Mapping[str, CompiledQuery]) -> OverloadControl:
         detector = OverloadDetector(Bound(latency_s, BUFFER_SHARE * latency_s))
-        return OverloadControl(detector, RunShedder(queries, clock=clock), clock, released_at=released_at)
+        shedder, events = RunShedder(queries, clock=clock), None
+        if model is not None:
+            shedder.take_over(model.runs)
+            events = None if model.events is None else shedder_of(model.events)
+        return OverloadControl(
+            detector, shedder, clock, events=events, is_mixed=True, released_at=released_at, works=works
+        )
 
     return control
 

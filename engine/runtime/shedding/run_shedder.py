@@ -3,7 +3,7 @@ where matches are postponed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from weakref import WeakSet
@@ -11,7 +11,7 @@ from weakref import WeakSet
 import numpy as np
 
 from engine.compiled.query import CompiledQuery
-from engine.events import FOREVER_MS, Int64Array
+from engine.events import FOREVER_MS, Float64Array, Int64Array
 from engine.matching.protocol import Runtime
 from engine.matching.shedding import DropsStored, HasBranches, KeepsRuns, RunsAtHand, RunUtilities
 from engine.parallel.divided import Divided
@@ -21,6 +21,7 @@ from engine.runtime.shedding.stored_events import StoredEvents
 from engine.shedding.choice import at_random, lowest
 from engine.shedding.partial_matches.saved import MOST_EVENTS, RunModel
 
+_NONE: Float64Array = np.empty(0)
 _PROTECTED = 64
 """While runs are dropped, one of so many is never dropped, and these alone are observed."""
 
@@ -136,10 +137,12 @@ class RunShedder:
         names = {name for (name, _), _ in self._parts} | self._postponing
         return min((self._queries[name].plan.within_ms for name in names), default=FOREVER_MS)
 
-    @property
-    def trends(self) -> list[str]:
-        """Queries about trends, in order of their names."""
-        return sorted(name for name, query in self._queries.items() if query.resolved.is_trend)
+    def trends_of(self, types: Collection[str]) -> list[str]:
+        """Queries about trends of such events, in order of their names."""
+        return sorted(
+            name for name, query in self._queries.items()
+            if query.resolved.is_trend and not query.read_types.isdisjoint(types)
+        )  # fmt: skip
 
     @property
     def is_trained(self) -> bool:
@@ -150,13 +153,14 @@ class RunShedder:
         """What is known of a query's branch; raises KeyError for one that is exempt."""
         return self._watches[name, branch]
 
-    def learn(self) -> None:
-        """Train models that are missing or have drifted."""
+    def learn(self, least: int | None = None) -> None:
+        """Train models that are missing or have drifted; `least`: with so many samples, in place of those that are
+        usual."""
         for key, watch in self._watches.items():
             rates = [part.events_per_window() for other, part in self._parts if other == key]
             if rates:
                 most = int(min(max(2.0 * max(rates), 16.0), MOST_EVENTS))
-                watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE)
+                watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE, least=least)
 
     def models(self) -> list[tuple[str, RunModel]]:
         """What was learned so far, by query."""
@@ -166,14 +170,14 @@ class RunShedder:
 
     def take_over(self, models: Iterable[tuple[str, RunModel]]) -> None:
         """Go on from what was learned before, once the runtimes are there."""
-        self._saved = {(name, model.branch): model for name, model in models}
+        self._saved |= {(name, model.branch): model for name, model in models}
 
     def drop(self, n: int, now_ms: int) -> int:
         """Drop n of what is kept at a time of the stream, of runs and of kept events the same share, of each the least
         useful; returns how many runs were dropped.
 
-        As long as a query that has runs is not trained, any runs are dropped: utilities of some queries alone would
-        say that the others' runs are worth nothing, or everything.
+        Of queries that are not trained the same share of runs is dropped, any of them: utilities of others alone would
+        say that theirs are worth nothing, or everything.
         """
         if n <= 0:
             return 0
@@ -197,23 +201,55 @@ class RunShedder:
         for consumer in self._consumers[name]:
             self.loss[consumer].last_ms = now_ms
 
+    def expected_loss(self, n: int, now_ms: int) -> float | None:
+        """Matches, times the weights of their queries, to be expected of what `drop` would drop; None where that is
+        not known: kept events are among it, or a query is not trained."""
+        if n <= 0:
+            return 0.0
+        if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
+            return None
+        return sum(
+            self._queries[key[0]].resolved.weight * (self._expected(key, part, places, now_ms) or 0.0)
+            for key, part, _, places in self._chosen(min(n, self.n_runs), now_ms)
+        )
+
     def _drop_runs(self, n: int, now_ms: int) -> int:
         for watch in self._watches.values():
             watch.protected = _PROTECTED  # what is dropped may not be what is learned from
-        informed = self.strategy is not RunStrategy.RANDOM and self.is_trained
-        at_hand = [part.runs_at_hand(self._utilities(key, part), now_ms) for key, part in self._parts]
-        utilities = [found.utility for found in at_hand]
-        chosen = lowest(utilities if informed else at_random(utilities, self._random), n)
-        for (key, part), found, places in zip(self._parts, at_hand, chosen, strict=True):
+        n_dropped = 0
+        for key, part, found, places in self._chosen(n, now_ms):
             if len(places):
                 self._count(key, part, found, places, now_ms)
                 part.drop_runs(found.numbers[places])
-        return sum(len(places) for places in chosen)
+                n_dropped += len(places)
+        return n_dropped
 
-    def lost_events(self, until_ms: int) -> None:
-        """Events before this time of the stream were dropped for all queries."""
-        for loss in self.loss.values():
-            loss.last_ms = until_ms
+    def _chosen(self, n: int, now_ms: int) -> list[tuple[tuple[str, int], KeepsRuns, RunsAtHand, Int64Array]]:
+        """Of each part the places, among its runs at hand, of those that would be dropped."""
+        at_hand = [part.runs_at_hand(self._utilities(key, part), now_ms) for key, part in self._parts]
+        informed = [self._is_valued(key) for key, _ in self._parts]
+        of_valued = [found.utility if valued else _NONE for found, valued in zip(at_hand, informed, strict=True)]
+        of_others = [_NONE if valued else found.utility for found, valued in zip(at_hand, informed, strict=True)]
+        n_others, n_runs = sum(map(len, of_others)), sum(len(found.utility) for found in at_hand)
+        n_any = round(n * n_others / n_runs) if n_runs else 0
+        any_of_others = lowest(at_random(of_others, self._random), n_any)
+        chosen = lowest(of_valued, n - sum(map(len, any_of_others)))
+        return [
+            (key, part, found, places if valued else any_places)
+            for (key, part), found, places, any_places, valued in zip(
+                self._parts, at_hand, chosen, any_of_others, informed, strict=True
+            )
+        ]
+
+    def _is_valued(self, key: tuple[str, int]) -> bool:
+        """Whether it is known what the runs of a branch are worth."""
+        return self.strategy is not RunStrategy.RANDOM and self._watches[key].utilities is not None
+
+    def lost_events(self, until_ms: int, types: Collection[str] | None = None) -> None:
+        """Events before this time of the stream were dropped; `types`: of these, None: of any."""
+        for name, loss in self.loss.items():
+            if types is None or not self._queries[name].read_types.isdisjoint(types):
+                loss.last_ms = until_ms
 
     def rest(self, now_ms: int) -> None:
         """Nothing is dropped before this step: a window after the last time all runs are observed again, not the sample
@@ -234,12 +270,22 @@ class RunShedder:
         loss.n_runs += len(places)
         loss.n_partial_matches += float(found.n_partial_matches[places].sum())
         self._may_miss(key[0], now_ms)
-        outlook = self._watches[key].outlook
-        if outlook is None:
+        expected = self._expected(key, part, places, now_ms)
+        if expected is None:
             loss.n_unvalued += float(found.n_partial_matches[places].sum())
         else:
-            expected = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
-            loss.expected_matches += float(expected.utility[places][np.isfinite(expected.utility[places])].sum())
+            loss.expected_matches += expected
+
+    def _expected(self, key: tuple[str, int], part: KeepsRuns, places: Int64Array, now_ms: int) -> float | None:
+        """Matches to be expected of runs; None without a model."""
+        outlook = self._watches[key].outlook
+        if outlook is None:
+            return None
+        if not len(places):
+            return 0.0
+        every = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
+        utility = every.utility[places]
+        return float(utility[np.isfinite(utility)].sum())
 
 
 def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns | DropsStored]]:

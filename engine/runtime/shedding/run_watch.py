@@ -80,10 +80,11 @@ class RunWatch:
             if seconds is not None:
                 self._costs.add(n_offers.astype(np.float64), seconds)
 
-    def learn(self, most_events: int, *, counts_time: bool) -> bool:
+    def learn(self, most_events: int, *, counts_time: bool, least: int | None = None) -> bool:
         """Train a model when there is enough to learn from and none yet, or one that does not hold any more; whether
-        it was. `most_events`: that reach the runs of one partition within a window."""
-        if self._n_newest < self._sampling.n_again:
+        it was. `most_events`: that reach the runs of one partition within a window. `least`: samples that are enough,
+        in place of `Sampling.n_again`."""
+        if self._n_newest < (self._sampling.n_again if least is None else least):
             return False
         newest, n_newest = Transitions.of(self._newest), self._n_newest
         has_drifted = self._used is not None and newest.has_drifted(

@@ -94,7 +94,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do before the next step. `n_drop`: partial matches; `drop_share`: of events, from 0 to 1.
+    """What to do before the next step. `n_drop`: partial matches; `drop_share`: of events, from 0 to 1; where both are
+    given, either would do.
 
     `achievable_s`: the bound that could be met with everything dropped that can be, where the set one cannot; else
     None.
@@ -103,6 +104,16 @@ class Plan:
     n_drop: int = 0
     drop_share: float = 0.0
     achievable_s: float | None = None
+    is_enough: bool = True
+    """Whether the step ends within what is planned then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Events that have been released, those of the next step among them: how many, and how long the last has waited."""
+
+    n_events: int
+    last_s: float
 
 
 @dataclass
@@ -126,28 +137,35 @@ class OverloadDetector:
         """So many events are taken next."""
         return self.affordable(self.bound.step_share * self.bound.latency_s, n_partial_matches, most)
 
-    def drop_runs(self, queueing_s: float, n_partial_matches: int, n_events: int) -> Plan:
+    def drop_runs(
+        self, queueing_s: float, n_partial_matches: int, n_events: int, waiting: Waiting | None = None
+    ) -> Plan:
         """Before a step of `n_events`, of which the first has waited `queueing_s`: partial matches to drop.
 
         When queueing + processing + shedding exceed what is planned, so many go on as the inverse of the processing
-        time allows. Nothing is dropped where that would not meet the bound and save next to nothing: what takes the
-        time is something else.
+        time allows. So do they where not this step but the last event that waits already, `waiting`, would come too
+        late: a little is dropped now, in place of nearly everything before its step. Nothing is dropped where that
+        would not meet the bound and save next to nothing: what takes the time is something else.
         """
         per_event = self.per_event_s
         if per_event.function is None or n_events < 1:
             return Plan()
         shedding_s = self.shedding_s.at(n_partial_matches)
         left_s = self.bound.planned_s - queueing_s
-        if n_events * per_event.at(n_partial_matches) + shedding_s <= left_s:
+        each_s = max(0.0, left_s - shedding_s) / n_events
+        if waiting is not None and waiting.n_events > n_events:
+            each_s = min(each_s, max(0.0, self.bound.planned_s - waiting.last_s - shedding_s) / waiting.n_events)
+        if per_event.at(n_partial_matches) <= each_s:
             return Plan()
-        kept = inverse(per_event.function, max(0.0, left_s - shedding_s) / n_events)
+        drop_share = min(1.0, 1.0 - each_s / per_event.at(n_partial_matches))
+        kept = inverse(per_event.function, each_s)
         n_drop = max(0, n_partial_matches - int(min(kept, n_partial_matches)))
         least_s = queueing_s + n_events * per_event.at(0) + shedding_s
         saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
         achievable_s = least_s if least_s > self.bound.latency_s else None
         if least_s > self.bound.planned_s and saved < _FUTILE:
-            return Plan(achievable_s=achievable_s)
-        return Plan(n_drop, achievable_s=achievable_s)
+            return Plan(drop_share=drop_share, achievable_s=achievable_s, is_enough=False)
+        return Plan(n_drop, drop_share, achievable_s, is_enough=least_s <= self.bound.planned_s)
 
     def drop_events(
         self, queueing_s: float, arrivals_per_s: float, per_event_s: float, dropping_s: float, interval_s: float
@@ -171,4 +189,4 @@ class OverloadDetector:
         return Plan(drop_share=min(1.0, max(0.0, 1.0 - affordable)), achievable_s=achievable_s)
 
 
-__all__ = ["Bound", "Measured", "OverloadDetector", "Plan"]
+__all__ = ["Bound", "Measured", "OverloadDetector", "Plan", "Waiting"]

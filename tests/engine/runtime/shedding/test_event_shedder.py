@@ -11,7 +11,8 @@ import pytest
 from engine import Engine, Limits, compile_query
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, EventBatch, Float64Array
-from engine.runtime.shedding.event_shedder import EventStrategy, EventTraining, Judged
+from engine.runtime.shedding.event_shedder import EventStrategy
+from engine.runtime.shedding.event_training import EventTraining, Judged
 from engine.shedding.events.by_type import TypeUtilities, sampled
 from engine.shedding.overload.detector import Bound
 from tests.engine.runtime.shedding.simulated import SCHEMA, CostModel, controlled, drive, three_types, throughput

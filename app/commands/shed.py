@@ -1,0 +1,81 @@
+"""`clustercep shed`: what load shedding learns from a history, and what a model of it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.friendly import ConfigOption, friendly, settings_of
+
+shed_cli = typer.Typer(
+    name="shed",
+    help="Load shedding: learn from the event log what is of least use, and show it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@shed_cli.command()
+@friendly
+def train(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the model goes: engine.shedding_model.")],
+    config: ConfigOption = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another store than store.directory.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="First moment: 2026-05-01T12:30 (UTC), or 2 days ago.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Last moment, included.")] = None,
+    pane: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Events before an event that tell what it is worth; 0: none do.")
+    ] = 0,
+) -> None:
+    """Learn from the event log which events and partial matches become alerts, for engine.shedding_model.
+
+    Evaluates the configured queries over the events that the store keeps, dropping nothing; several times the queries'
+    windows, with alerts in them, teach most. The model fits these queries alone: train again when they change.
+    """
+    from app.clock import SystemClock
+    from app.commands.alerts_options import time_ms
+    from app.console import inert
+    from app.live.assembly import checked_queries, open_configured_store, open_event_log
+    from app.shedding_model import described, trained_model, write_model
+
+    settings = settings_of(config)
+    queries = checked_queries(settings)
+    now_ms = SystemClock().now_ms()
+    from_ms = None if from_ is None else time_ms("--from", from_, now_ms)
+    to_ms = None if to is None else time_ms("--to", to, now_ms)
+    if store is not None:
+        place = settings.store.model_copy(update={"directory": store, "url": None, "url_file": None})
+        settings = settings.model_copy(update={"store": place})
+    with open_configured_store(settings) as opened:
+        events = open_event_log(settings, opened)
+        model = trained_model(settings, queries, events, from_ms=from_ms, to_ms=to_ms, pane_events=pane)
+    write_model(out, model)
+    for line in described(model):
+        typer.echo(inert(line))
+    typer.echo(inert(f"Model: {out}; name it as engine.shedding_model, beside engine.latency_bound."))
+
+
+@shed_cli.command()
+@friendly
+def show(
+    model: Annotated[Path, typer.Argument(metavar="FILE", help="What 'clustercep shed train' wrote.")],
+    config: ConfigOption = None,
+) -> None:
+    """Show what a model says that partial matches and events are worth. Exit 2 where it does not fit the queries."""
+    from app.console import inert
+    from app.live.assembly import checked_queries
+    from app.shedding_model import described, read_model
+
+    queries = {query.name: query for query in checked_queries(settings_of(config)).compiled}
+    for line in described(read_model(model, queries)):
+        typer.echo(inert(line))
+
+
+__all__ = ["shed_cli"]

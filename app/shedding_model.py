@@ -1,0 +1,111 @@
+"""`engine.shedding_model`: what load shedding has learned from a history, in a file; trained, written, read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import engine
+from app.alerting.text import iso
+from app.errors import AppError
+from app.event_log import EventLogReader
+from app.queries import Loaded
+from app.settings import Settings
+from collectors.schema import load_event_types
+from engine.errors import StateError
+from engine.events import FOREVER_MS
+
+_SETTING = "engine.shedding_model"
+
+
+class ModelError(AppError):
+    """A shedding model that cannot be used, or made; the message says what is wrong with which file, and what to do."""
+
+
+def read_model(path: Path, queries: Mapping[str, engine.CompiledQuery]) -> engine.SheddingModel:
+    """The model of a file for these queries; raises ModelError."""
+    most = engine.MOST_MODEL_BYTES
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise ModelError(
+            f"{_SETTING}: {path} cannot be read: {error.strerror}; expected what 'clustercep shed train' writes"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{_SETTING}: {path} is no text; expected what 'clustercep shed train' writes") from error
+    if len(content) > most:
+        raise ModelError(
+            f"{_SETTING}: {path} has more than {engine.MOST_MODEL_BYTES} bytes; expected a smaller model: train again"
+        )
+    try:
+        return engine.SheddingModel.read(text, queries)
+    except StateError as error:
+        raise ModelError(f"{_SETTING}: {path}: {error}") from error
+
+
+def write_model(path: Path, model: engine.SheddingModel) -> None:
+    """Whole, or not at all; raises ModelError."""
+    text, most = model.text() + "\n", engine.MOST_MODEL_BYTES
+    if len(text) > most:
+        raise ModelError(f"the model has {len(text):,} bytes, of which {most:,} would be read; use a shorter --pane")
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be written: {error.strerror}; name another file with --out") from error
+
+
+def trained_model(
+    settings: Settings,
+    queries: Loaded,
+    history: EventLogReader,
+    *,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    pane_events: int = 0,
+) -> engine.SheddingModel:
+    """Learned from the events that a store keeps, evaluated without shedding; raises ModelError without any."""
+    limits = engine.Limits(
+        max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
+    )
+    compiled = {query.name: query for query in queries.compiled}
+    training = engine.ModelTraining(compiled, load_event_types(), limits, pane_events, time.perf_counter)
+    for batch in history.batches(from_ms=from_ms, to_ms=to_ms):
+        training.take(batch)
+    if not training.n_events:
+        raise ModelError(
+            "there is nothing to learn from: found no events in the event log, expected several windows of the "
+            "queries; let 'clustercep run' go on for longer, or name another span with --from and --to"
+        )
+    return training.finished(FOREVER_MS)
+
+
+def described(model: engine.SheddingModel) -> list[str]:
+    """For people: what it was learned from, and what is worth what."""
+    lines = [
+        f"Learned from {model.n_events:,} events, {iso(model.from_ms)} to {iso(model.to_ms)}, for "
+        f"{len(model.queries):,} queries."
+    ]
+    if not model.runs:
+        lines.append("Partial matches: none of them went on often enough to learn from.")
+    for name, branch, utilities in engine.run_utilities(model):
+        states = ", ".join(f"state {state}: {most:.3g}" for state, most in enumerate(utilities))
+        lines.append(f"Partial matches of {name} (branch {branch}), matches to be expected at most: {states}")
+    worth = engine.event_utilities(model)
+    if not worth:
+        lines.append("Events: of no type may one be dropped without making matches that are none.")
+    for event_type, n_events, utility in worth:
+        what = "never seen: never dropped" if utility is None else f"{utility:.3g} matches each, of {n_events:,} events"
+        lines.append(f"Events {event_type}: {what}")
+    return lines
+
+
+__all__ = ["ModelError", "described", "read_model", "trained_model", "write_model"]

@@ -1,0 +1,115 @@
+"""What was learned of events, as JSON with a version and a digest: read again as it was written, else refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from engine.errors import StateError
+from engine.events import Float64Array
+from engine.shedding.events.features import AttributeBins, Features
+from engine.shedding.events.observations import AggregatedObservations
+
+VERSION = 1
+_FORMAT = "clustercep event model"
+_REMEDY = "train it again ('clustercep shed train')"
+_MOST_PANE_EVENTS = 1_000_000
+_MOST_BINS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class EventModel:
+    """`queries`: hash of the meaning of each query, by name, whose matches events contributed to. `type_utility`,
+    `type_share`: float64 (n_types,), see `TypeUtilities`."""
+
+    queries: Mapping[str, str]
+    features: Features
+    type_utility: Float64Array
+    type_share: Float64Array
+    observed: AggregatedObservations
+
+    def text(self) -> str:
+        """As `read` takes it."""
+        features, observed = self.features, self.observed
+        body: dict[str, Any] = {
+            "format": _FORMAT,
+            "version": VERSION,
+            "queries": dict(sorted(self.queries.items())),
+            "types": list(features.types),
+            "attributes": [[bins.name, bins.low, bins.width, bins.n_bins] for bins in features.attributes],
+            "pane_events": features.pane_events,
+            "pane_ms": features.pane_ms,
+            "count_bin": features.count_bin,
+            "seed": features.seed,
+            "type_utility": self.type_utility.tolist(),
+            "type_share": self.type_share.tolist(),
+            "features": observed.features.tolist(),
+            "n_events": observed.n_events.tolist(),
+            "contributed": observed.contributed.tolist(),
+        }
+        return json.dumps({**body, "digest": _digest(body)})
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """What `text` returned; raises StateError for one that is damaged or of another version."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise StateError(f"a saved event model is no JSON ({error}): it was cut; {_REMEDY}") from error
+        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+            raise StateError(f"found something else than a {_FORMAT}; {_REMEDY}")
+        if found.get("version") != VERSION:
+            raise StateError(f"a saved event model has version {found.get('version')!r}, expected {VERSION}; {_REMEDY}")
+        if _digest({name: value for name, value in found.items() if name != "digest"}) != found.get("digest"):
+            raise StateError(f"a saved event model does not have the digest that it names: it was changed; {_REMEDY}")
+        try:
+            return cls._of(found)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise StateError(f"a saved event model lacks a part, or it is no number: {error!r}; {_REMEDY}") from error
+
+    @classmethod
+    def _of(cls, found: Mapping[str, Any]) -> Self:
+        features = Features(
+            tuple(map(str, found["types"])),
+            tuple(AttributeBins(str(name), float(low), float(w), int(n)) for name, low, w, n in found["attributes"]),
+            None if found["pane_events"] is None else int(found["pane_events"]),
+            None if found["pane_ms"] is None else int(found["pane_ms"]),
+            int(found["count_bin"]),
+            int(found["seed"]),
+        )
+        if (features.pane_events or 0) > _MOST_PANE_EVENTS or any(b.n_bins > _MOST_BINS for b in features.attributes):
+            raise StateError(f"a saved event model has a longer pane, or more bins, than there may be; {_REMEDY}")
+        n_types, n_attributes = len(features.types), len(features.attributes)
+        rows = np.array(found["features"], np.int64).reshape(-1, 1 + n_attributes + n_types)
+        _check_bins(features, rows)
+        observed = AggregatedObservations(
+            rows, np.array(found["n_events"], np.int64), np.array(found["contributed"], np.float64)
+        )
+        utility, share = (np.array(found[name], np.float64) for name in ("type_utility", "type_share"))
+        for values in (utility, share, observed.contributed):
+            if not (np.isfinite(values).all() and (values >= 0).all()):
+                raise StateError(f"a saved event model has utilities below 0, or that are no numbers; {_REMEDY}")
+        if utility.shape != (n_types,) or share.shape != (n_types,):
+            raise StateError(f"a saved event model has {utility.shape} utilities for {n_types} types; {_REMEDY}")
+        queries = {str(name): str(hashed) for name, hashed in dict(found["queries"]).items()}
+        return cls(queries, features, utility, share, observed)
+
+
+def _check_bins(features: Features, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    """Each row a type, bins of attributes and bins of the pane that there are."""
+    limits = [len(features.types), *(bins.n_bins + 1 for bins in features.attributes)]
+    limits += [features.n_count_bins] * len(features.types)
+    if len(rows) and ((rows < 0).any() or (rows >= np.array(limits)).any()):
+        raise StateError(f"a saved event model has features that there are none of; {_REMEDY}")
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+__all__ = ["VERSION", "EventModel"]
