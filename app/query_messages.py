@@ -136,6 +136,8 @@ class ResultRow:
     of_trends: bool = False
     """It is about all trends of a group in the window from `first_lo_ms` to `last_hi_ms`, of which `bindings` has a
     sample at most; `exact`: none of its whole numbers is rounded."""
+    expected: str | None = None
+    """The text of an `Expectation`: what its numbers are, where not all times are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,7 @@ def result_row(row: engine.MatchRow) -> ResultRow:
         exact=bool(row.exact),
         capped=bool(row.capped),
         of_trends=row.is_of_trends,
+        expected=None if row.expected is None else row.expected.value,
     )
 
 

@@ -274,6 +274,7 @@ class EngineLimits(Section):
     max_rows: int = Field(default=100_000, ge=1)
     work_budget: int = Field(default=2_000_000, ge=1)
     threads: int = Field(default=1, ge=1, le=256)
+    trend_overlap: int = Field(default=6, ge=0, le=10)
     latency_bound_ms: DurationMs | None = Field(default=None, ge=10, le=DAY_MS)
     shedding_model: AnchoredPath | None = None
 

@@ -388,6 +388,11 @@ def _check_finished(
         if needed is not None and baseline is None:
             construct, remedy = needed.construct, needed.remedy
             expected += f", for {needed.reason}"
+        elif compiled.resolved.is_trend:
+            construct, remedy = "an aggregate over trends", "leave these events out, or match them"
+            expected += (
+                ", or intervals that do not depend on each other: of one clock they do not overlap, no skew, no weights"
+            )
         raise _ImpreciseEventsError(
             f"{construct} is not defined over imprecise events; found {counted.n_rejected}",
             expected=expected,

@@ -159,7 +159,10 @@ def assemble(
     """
     sources = build_sources(settings)
     limits = engine.Limits(
-        max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
+        max_rows=settings.engine.max_rows,
+        work_budget=settings.engine.work_budget,
+        possibilities=True,
+        trend_overlap=settings.engine.trend_overlap,
     )
     schema, watch = load_event_types(), EngineWatch()
     infos = queries.infos.values()

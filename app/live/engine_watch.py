@@ -47,7 +47,10 @@ class EngineWatch:
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "imprecise_events", message))
 
     def _why(self, matcher: engine.Engine, name: str) -> str:
-        needed = next(query.exact_times for query in matcher.queries if query.name == name)
+        compiled = next(query for query in matcher.queries if query.name == name)
+        needed = compiled.exact_times
+        if needed is None and compiled.resolved.is_trend:
+            return ": for trends intervals of one clock must not overlap, and have neither skew nor weights"
         return "" if needed is None else f": under {needed.construct} {needed.reason}; {needed.remedy}"
 
     def _look_for_too_long(self, matcher: engine.Engine) -> None:

@@ -17,8 +17,8 @@ from dashboard.times import local
 from dashboard.units import shown_column
 
 JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE = "Job", "First event", "Last event", "Matches", "Events", "Confidence"
-BEGINS, ENDS, ROUNDED = "Window after", "Window until", "Rounded"
-OWN_COLUMNS = (JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE, BEGINS, ENDS, ROUNDED)
+BEGINS, ENDS, ROUNDED, NUMBERS = "Window after", "Window until", "Rounded", "Numbers are"
+OWN_COLUMNS = (JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE, BEGINS, ENDS, ROUNDED, NUMBERS)
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -48,8 +48,10 @@ def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.Data
     columns[BEGINS if of_trends else FIRST] = [local(row.first_lo_ms).replace(tzinfo=None) for row in rows]
     columns[ENDS if of_trends else LAST] = [local(row.last_hi_ms).replace(tzinfo=None) for row in rows]
     if of_trends:
-        if not all(row.exact for row in rows):
-            columns[ROUNDED] = [not row.exact for row in rows]
+        if any(row.expected for row in rows):
+            columns[NUMBERS] = [row.expected or "certain" for row in rows]
+        if not all(row.exact or row.expected for row in rows):
+            columns[ROUNDED] = [not row.exact and not row.expected for row in rows]
         return pd.DataFrame(columns)
     columns[CONFIDENCE] = [row.confidence for row in rows]
     columns[EVENTS] = [sum(row.n_bound.values()) for row in rows]
@@ -74,7 +76,7 @@ def as_csv(rows: Sequence[ResultRow]) -> str:
     own: tuple[str, ...] = ("first_lo_ms", "last_hi_ms", "confidence", "matches", "matches_exact")
     of_trends = any(row.of_trends for row in rows)
     if of_trends:
-        own = ("window_start_ms", "window_end_ms", "exact")
+        own = ("window_start_ms", "window_end_ms", "exact", "expected")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_cell(name) for name in (*own, *names)])
@@ -82,7 +84,7 @@ def as_csv(rows: Sequence[ResultRow]) -> str:
         values = {**row.key, **row.values}
         numbers: tuple[object, ...] = (row.first_lo_ms, row.last_hi_ms, row.confidence, row.count, row.count_exact)
         if of_trends:
-            numbers = (row.first_lo_ms, row.last_hi_ms, row.exact)
+            numbers = (row.first_lo_ms, row.last_hi_ms, row.exact, row.expected or "")
         writer.writerow([*numbers, *(_cell(values.get(name)) for name in names)])
     return out.getvalue()
 

@@ -21,6 +21,7 @@ from dashboard.queries.results import (
     FIRST,
     JOB,
     LAST,
+    NUMBERS,
     ROUNDED,
     as_csv,
     as_json_lines,
@@ -107,6 +108,7 @@ def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
         BEGINS: st.column_config.DatetimeColumn(BEGINS, format="YYYY-MM-DD HH:mm:ss.SSS"),
         ENDS: st.column_config.DatetimeColumn(ENDS, format="YYYY-MM-DD HH:mm:ss.SSS"),
         ROUNDED: st.column_config.CheckboxColumn(ROUNDED, help="A whole number of the row is beyond 2^63."),
+        NUMBERS: st.column_config.TextColumn(NUMBERS, help="Over all possible orders of events that overlap in time."),
         CONFIDENCE: st.column_config.NumberColumn(CONFIDENCE, format="%.3f"),
         EVENTS: st.column_config.NumberColumn(EVENTS, help="Events that the match binds."),
     }

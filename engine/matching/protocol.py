@@ -30,9 +30,11 @@ class Limits:
     `advance`. `max_listed`: matches of one `advance` that an output form is made from where it needs them listed,
     should that ever be more than has been paid for. `merge_runs`: runs whose future is the same go on as one (SASE+
     section 5.3); the matches are the same without it. `possibilities`: rows over imprecise events carry what P(at least
-    one match) is evaluated from (`MatchRow.possible`); it costs time for each of them. `n_sharing`: runtimes that share
-    what one query's searches may cost, each having its part of it: the branches of a union. `brake`: of the runtime
-    that these limits are given to, `for_one` makes one that fits.
+    one match) is evaluated from (`MatchRow.possible`); it costs time for each of them. `trend_overlap`: events of
+    trends that overlap, and may come to themselves again through others, of which it is told apart whether a trend has
+    them (0 to 10): time and memory double with each; beyond it counts are upper bounds. `n_sharing`: runtimes that
+    share what one query's searches may cost, each having its part of it: the branches of a union. `brake`: of the
+    runtime that these limits are given to, `for_one` makes one that fits.
     """
 
     max_rows: int = 100_000
@@ -41,6 +43,7 @@ class Limits:
     n_sharing: int = 1
     merge_runs: bool = True
     possibilities: bool = False
+    trend_overlap: int = 6
     brake: Brake = field(default_factory=Brake, compare=False, repr=False)
 
     def for_one(self) -> Limits:

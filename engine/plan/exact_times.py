@@ -18,10 +18,12 @@ class ExactTimes(NamedTuple):
 def exact_times(query: ast.Query) -> ExactTimes | None:
     """None for a query that imprecise events may take part in."""
     if query.is_trend:
+        if not any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern)):
+            return None
         return ExactTimes(
-            "an aggregate over trends",
-            "a trend is a sequence of events in one order",
-            "match the events in question, as in OUTPUT COUNT, where every match has a confidence",
+            "NOT in an aggregate over trends",
+            "what is absent is not the same in all possible orders",
+            "leave the negation out, or match the events in question, where every match has a confidence",
         )
     if query.strategy is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
         return ExactTimes(

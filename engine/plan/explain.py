@@ -81,7 +81,11 @@ def _parameters(resolved: ResolvedQuery) -> str:
 def _times(query: ast.Query) -> str:
     needed = exact_times(query)
     if needed is None:
-        return "exact ones, or intervals: every match has a confidence"
+        return (
+            "exact ones, or intervals: counts and sums are expected values then"
+            if query.is_trend
+            else "exact ones, or intervals: every match has a confidence"
+        )
     left_out = "exact ones alone, other events are left out and counted"
     return f"{left_out}: under {needed.construct} {needed.reason}; {needed.remedy}"
 

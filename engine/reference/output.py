@@ -55,6 +55,7 @@ class ReferenceRow:
     exact: bool = True
     capped: bool = False
     window: tuple[int, int] | None = None
+    expected: None = None
     share_with_any: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
 
 

@@ -5,6 +5,9 @@ after the one before it: by their times, or with TIES SOURCE by their order in t
 attribute of `[x]` and GROUP BY that their types have. Local predicates hold for its events, edge predicates for those
 that are adjacent in it. Between two adjacent events with a NOT between them no trend of the negated pattern lies; a NOT
 at the start reaches back to the start of the window, one at the end to its end.
+
+Where times are intervals this holds in each possible world, one for each choice of times: counts and sums are expected
+values over all worlds, an average is the quotient of two of them, least and greatest values are those of any world.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
+from math import prod
 from typing import Any
 
 from engine.errors import UnsupportedQueryError
@@ -28,6 +33,12 @@ Component = tuple[str, frozenset[str]]
 """What the events of some variables agree on: an attribute, and these variables."""
 
 Key = Mapping[Component, object]
+
+Weighted = tuple[Fraction, Reading]
+"""A trend of a possible world, and how likely that world is."""
+
+MAX_WORLDS = 20_000
+"""Possible worlds after which the oracle gives up."""
 
 MAX_TRENDS = 1_000_000
 """Readings of one window after which the oracle gives up."""
@@ -65,22 +76,39 @@ class _Part:
 def trend_rows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[TrendRow]:
     """The rows of all windows, in the order of windows, then of groups.
 
-    Raises UnsupportedQueryError for what is not evaluated over trends, imprecise events among them.
+    Raises UnsupportedQueryError for what is not evaluated over trends: among events whose times are intervals those
+    whose times depend on each other, and negations among them.
     """
     _refuse(resolved, events)
-    trends = _Trends(resolved)
+    trends = _Trends(resolved, frozenset(event.event_id for event in events if not event.is_precise))
+    worlds = list(_worlds(resolved, events))
     rows: list[TrendRow] = []
     for start_ms, end_ms in _windows(resolved, events):
-        inside = [event for event in events if start_ms < event.lo_ms <= end_ms]
-        by_group: dict[tuple[tuple[str, object], ...], list[Reading]] = {}
-        for reading in trends.of(inside):
-            by_group.setdefault(trends.group_of(reading), []).append(reading)
+        by_group: dict[tuple[tuple[str, object], ...], list[Weighted]] = {}
+        for weight, world in worlds:
+            inside = [event for event in world if start_ms < event.lo_ms <= end_ms]
+            for reading in trends.of(inside):
+                by_group.setdefault(trends.group_of(reading), []).append((weight, reading))
         for group in sorted(by_group, key=_in_order):
             values = _values(resolved, by_group[group], dict(group))
             if values is not None:
-                last = max((reading[-1][0] for reading in by_group[group]), key=lambda event: event.stream_order)
+                last = max((reading[-1][0] for _, reading in by_group[group]), key=lambda event: event.stream_order)
                 rows.append(TrendRow(start_ms, end_ms, group, values, last))
     return rows
+
+
+def _worlds(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> Iterator[tuple[Fraction, list[ObservedEvent]]]:
+    """Every choice of times for the events of the pattern, with how likely it is; in each they are exact."""
+    own = [event for event in events if event.event_type in _types(resolved)]
+    if prod(len(event.times) for event in own) > MAX_WORLDS:
+        raise UnsupportedQueryError(f"more than {MAX_WORLDS} possible worlds, which the oracle goes through")
+    for times in product(*(event.times.items() for event in own)):
+        placed = (replace(event, lo_ms=at_ms, hi_ms=at_ms) for event, (at_ms, _) in zip(own, times, strict=True))
+        yield prod((share for _, share in times), start=Fraction(1)), list(placed)
+
+
+def _types(resolved: ResolvedQuery) -> frozenset[str]:
+    return frozenset(component.event_type for component, _ in ast.components(resolved.query.pattern))
 
 
 def _in_order(group: tuple[tuple[str, object], ...]) -> tuple[object, ...]:
@@ -98,10 +126,19 @@ def _refuse(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> None:
     for node in ast.walk(query.pattern):
         if isinstance(node, ast.Conjunction | ast.AnyOf):
             raise UnsupportedQueryError("trends of AND and ANY are not evaluated by this version", node.span)
-    named = {component.event_type for component, _ in ast.components(query.pattern)}
-    for event in events:
-        if event.event_type in named and not event.is_precise:
-            raise UnsupportedQueryError(f"event {event.event_id} is imprecise; trends are of precise events")
+    own = [event for event in events if event.event_type in _types(resolved)]
+    imprecise = [event for event in own if not event.is_precise]
+    if imprecise and any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern)):
+        raise UnsupportedQueryError(
+            f"the order of event {imprecise[0].event_id} is uncertain, and a pattern is negated"
+        )
+    for event in imprecise:
+        if event.skew_ms:
+            raise UnsupportedQueryError(f"the clock of event {event.event_id} has an unknown offset")
+        for other in own:
+            is_same = event.clock_id is not None and event.clock_id == other.clock_id and event is not other
+            if is_same and event.lo_ms <= other.hi_ms and other.lo_ms <= event.hi_ms:
+                raise UnsupportedQueryError(f"events {event.event_id} and {other.event_id} of one clock overlap")
 
 
 def _windows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[tuple[int, int]]:
@@ -111,7 +148,7 @@ def _windows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[t
     assert slide_ms is not None
     found: set[int] = set()
     for event in events:
-        k = (event.lo_ms - 1) // slide_ms
+        k = (event.hi_ms - 1) // slide_ms
         while k * slide_ms + within_ms >= event.lo_ms:
             found.add(k)
             k -= 1
@@ -119,10 +156,12 @@ def _windows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[t
 
 
 class _Trends:
-    """The readings of a pattern over the events of one window."""
+    """The readings of a pattern over the events of one window; `imprecise`: ids of those whose time is one of several
+    possible ones."""
 
-    def __init__(self, resolved: ResolvedQuery) -> None:
+    def __init__(self, resolved: ResolvedQuery, imprecise: frozenset[str] = frozenset()) -> None:
         self.resolved = resolved
+        self.imprecise = imprecise
         self.query = resolved.query
         self.components = _components(resolved)
         self.is_strict = self.query.ties is ast.Ties.STRICT
@@ -236,7 +275,9 @@ class _Trends:
         return (event for event in events if after is None or self._is_before(after, event))
 
     def _is_before(self, one: ObservedEvent, other: ObservedEvent) -> bool:
-        return one.lo_ms < other.lo_ms if self.is_strict else one.stream_order < other.stream_order
+        if self.is_strict or not self.imprecise.isdisjoint((one.event_id, other.event_id)):
+            return one.lo_ms < other.lo_ms
+        return one.stream_order < other.stream_order
 
     def _is_vertex(self, event: ObservedEvent, variable: str) -> bool:
         """Whether a variable may read an event: type, key attributes, local predicates."""
@@ -317,7 +358,7 @@ def _contributions(resolved: ResolvedQuery, reading: Reading) -> list[tuple[obje
 
 
 def _values(
-    resolved: ResolvedQuery, readings: Sequence[Reading], group: Mapping[str, object]
+    resolved: ResolvedQuery, readings: Sequence[Weighted], group: Mapping[str, object]
 ) -> dict[str, object] | None:
     """RETURN of one row; None where HAVING does not hold."""
     query = resolved.query
@@ -326,7 +367,7 @@ def _values(
     return {item.name: _plain(evaluate(_filled(item.expression, readings, group), {}, 1)) for item in query.returns}
 
 
-def _filled(node: Any, readings: Sequence[Reading], group: Mapping[str, object]) -> Any:
+def _filled(node: Any, readings: Sequence[Weighted], group: Mapping[str, object]) -> Any:
     """An expression with the values of a row in place of what it asks for."""
     match node:
         case ast.TrendAggregate():
@@ -343,25 +384,33 @@ def _filled(node: Any, readings: Sequence[Reading], group: Mapping[str, object])
             return node
 
 
-def _aggregate(node: ast.TrendAggregate, readings: Sequence[Reading]) -> Fraction | float | None:
+def _aggregate(node: ast.TrendAggregate, readings: Sequence[Weighted]) -> Fraction | float | None:
     """GRETA, Definition 2; values that are NULL are left out, an aggregate of none is NULL."""
     if node.variable is None:
-        return Fraction(len(readings))
-    events = [event for reading in readings for event, variable in reading if variable == node.variable]
+        return sum((weight for weight, _ in readings), start=Fraction(0))
+    events = [
+        (weight, event) for weight, reading in readings for event, variable in reading if variable == node.variable
+    ]
     if node.name is None:
-        return Fraction(len(events))
-    numbers = [value for event in events if isinstance(value := event.values.get(node.name), Fraction | float)]
+        return sum((weight for weight, _ in events), start=Fraction(0))
+    numbers = [
+        (weight, value)
+        for weight, event in events
+        if isinstance(value := event.values.get(node.name), Fraction | float)
+    ]
     if not numbers:
         return None
     match node.function:
         case "min":
-            return min(numbers)
+            return min(value for _, value in numbers)
         case "max":
-            return max(numbers)
-        case "sum":
-            return sum(numbers, start=Fraction(0))
-        case _:
-            return sum(numbers, start=Fraction(0)) / len(numbers)
+            return max(value for _, value in numbers)
+    total = sum((_weighted(weight, value) for weight, value in numbers), start=Fraction(0))
+    return total if node.function == "sum" else total / sum(weight for weight, _ in numbers)
+
+
+def _weighted(weight: Fraction, value: Fraction | float) -> Fraction | float:
+    return value if isinstance(value, float) else weight * value  # floats are infinite
 
 
 def _plain(value: object) -> object:

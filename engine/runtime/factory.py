@@ -48,7 +48,7 @@ def _planned(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtim
             return UnionRuntime(evaluation, interner, limits)
         case QueryRuntime.TRENDS:
             assert isinstance(evaluation.plan, TrendPlan)
-            return TrendRuntime(evaluation.plan, interner)
+            return TrendRuntime(evaluation.plan, interner, limits)
         case QueryRuntime.ONE_PLAN:
             return branch_runtime(evaluation.branches[0], interner, limits)
 

@@ -99,6 +99,7 @@ def _call_kernels() -> None:
         (_AUTOMATA, 40, 0, 0),
         (_OF_CLOCKS, 12, 4, 2),
         (_TRENDS, 40, 0, 0),
+        (_TRENDS[1:], 12, 4, 0),
     ):
         compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
         first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import Int64Array
 from engine.events import Value as EventValue
-from engine.kernels.trends.arrays import FIRST_REACHED, LAST_REACHED, NEVER, REACHED_BY, Batch
+from engine.kernels.trends.arrays import FIRST_REACHED, LAST_REACHED, NEVER, REACHED_BY
 
 SAMPLED = 10
 """Events of each end of a window that are shown."""
@@ -24,6 +25,17 @@ SAMPLED = 10
 Group = tuple[EventValue, ...]
 _Event = tuple[int, str, str]
 """Time, id and variable: in the order in which they are shown."""
+
+
+class Reached(Protocol):
+    """Events by partition, and in which windows a trend comes to each: see `Batch`."""
+
+    @property
+    def partition(self) -> Int64Array: ...
+    @property
+    def t_ms(self) -> Int64Array: ...
+    @property
+    def reached(self) -> Int64Array: ...
 
 
 @dataclass(slots=True)
@@ -57,7 +69,7 @@ class TrendEvidence:
         self._forgotten = NEVER
         """Windows up to this one are forgotten."""
 
-    def add(self, batch: Batch, ids: np.ndarray, groups: Mapping[int, Group]) -> None:
+    def add(self, batch: Reached, ids: np.ndarray, groups: Mapping[int, Group]) -> None:
         """Take the events of a batch that trends come to; `groups`: of each partition."""
         at = np.flatnonzero(batch.reached[REACHED_BY] >= 0)
         if not len(at):

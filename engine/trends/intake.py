@@ -32,9 +32,12 @@ PAIRS = 2**18
 class Candidates:
     """Events that some state reads, in order. columns (n_columns, n), derived (n_derived, n), key (n_components, n);
     states (n_classes, n): a bit for each state that reads the event, by the parts of the key that it has. ids (1, n):
-    the ids of the events, (0, n) where nobody asks for them."""
+    the ids of the events, (0, n) where nobody asks for them. t_ms to hi_ms: when they were, both included; clock:
+    codes, -1 for a clock of its own."""
 
     t_ms: Int64Array
+    hi_ms: Int64Array
+    clock: Int64Array
     order: Int64Array
     columns: Float64Array
     derived: Float64Array
@@ -63,8 +66,17 @@ class _Class:
     states: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Coming:
+    """A batch; `ids` of its events where these are asked for, `more` (2, rows): HI_MS and CLOCK of all rows."""
+
+    batch: ta.Batch
+    ids: np.ndarray
+    more: Int64Array
+
+
 class TrendIntake:
-    """What a query takes of its stream."""
+    """What a query takes of its stream. `n_rejected`: events that it cannot take, so far."""
 
     def __init__(self, plan: TrendPlan, tables: TrendTables) -> None:
         self._plan = plan
@@ -78,13 +90,15 @@ class TrendIntake:
         self._reads = reads
         self._types = sorted(plan.types)
         self.n_seen = 0
+        self.n_rejected = 0
         self.keys = KeyTable(len(plan.components))
         self._waiting = self._none()
 
     def _none(self) -> Candidates:
         template = self._tables.template
         return Candidates(
-            np.empty(0, np.int64), np.empty(0, np.int64), np.empty((len(self._plan.programs.columns), 0)),
+            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64),
+            np.empty((len(self._plan.programs.columns), 0)),
             np.empty((int(template.sizes[ta.N_DERIVED]), 0)), np.empty((len(self._plan.components), 0)),
             np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.is_told), 0), object),
         )  # fmt: skip
@@ -92,13 +106,16 @@ class TrendIntake:
     # ------------------------------------------------------------------ events
 
     def candidates(self, stream: StreamColumns) -> Candidates:
-        """The precise events that a state reads."""
+        """The events that a state reads. Left out, and counted, are those with an interval where their order matters to
+        what is absent, those whose distribution is not uniform, and those whose clock has an unknown offset."""
         plan = self._plan
         first = self.n_seen
         self.n_seen += len(stream)
         rows, is_precise = stream.rows_of_types(plan.types)
         if not is_precise:
-            rows = rows[stream.t_lo_ms[rows] == stream.t_hi_ms[rows]]
+            refused = self._refused(stream, rows)
+            self.n_rejected += int(np.count_nonzero(refused))
+            rows = rows[~refused]
         if not len(rows):
             return self._none()
         is_all = len(rows) == len(stream)
@@ -110,14 +127,29 @@ class TrendIntake:
             key[number] = self._column(stream, component.attribute, rows, is_all=is_all)
         key += 0.0  # -0.0 is 0.0
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
-        order = t_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
+        hi_ms = np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
+        clock = stream.clocks_of(rows)
+        order = hi_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
         ids = np.empty((int(plan.is_told), len(rows)), object)
         if plan.is_told:
             ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
-        found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states, ids)
+        derived = self._evaluated(plan.derived, columns)
+        found = Candidates(t_ms, hi_ms, clock, order, columns, derived, key, states, ids)
         is_read: BoolArray = np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read)
+
+    def _refused(self, stream: StreamColumns, rows: Int64Array) -> BoolArray:
+        """Which of these rows cannot be taken, (n,)."""
+        is_interval: BoolArray = stream.t_lo_ms[rows] != stream.t_hi_ms[rows]
+        if self._plan.templates.negated:
+            return is_interval
+        refused: BoolArray = np.zeros(len(rows), np.bool_)
+        if stream.skew_ms is not None:
+            refused |= stream.skew_ms[rows] > 0
+        if stream.weights is not None:
+            refused |= stream.weights.is_valid().to_numpy()[rows]
+        return is_interval & refused
 
     def _column(self, stream: StreamColumns, name: str, rows: Int64Array, *, is_all: bool) -> Float64Array:
         kind = AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]
@@ -154,7 +186,7 @@ class TrendIntake:
 
     # -------------------------------------------------------------- partitions
 
-    def batches(self, coming: Candidates) -> Iterator[tuple[ta.Batch, np.ndarray]]:
+    def batches(self, coming: Candidates) -> Iterator[Coming]:
         """The events by partition, in one batch, or in several where broadcast ones are in very many, each with the ids
         of its events where these are asked for; new keys get new numbers. Each must be taken in before the next one."""
         n_before = len(self.keys)
@@ -203,9 +235,7 @@ class TrendIntake:
                 found.append((number, Agreement(part, known, n_known)))
         return found
 
-    def _batch(
-        self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array
-    ) -> tuple[ta.Batch, np.ndarray]:
+    def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> Coming:
         if not all(self._whole) or len(self.keys) > 1:  # keyed events, then broadcast ones: out of order by themselves
             by_partition = np.lexsort((rows, partition))
             rows, partition, states = rows[by_partition], partition[by_partition], states[by_partition]
@@ -215,12 +245,14 @@ class TrendIntake:
             rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived,
             reached,
         )  # fmt: skip
-        return batch, (events.ids[0][rows] if self._plan.is_told else events.ids)
+        return Coming(
+            batch, events.ids[0][rows] if self._plan.is_told else events.ids, np.stack([events.hi_ms, events.clock])
+        )
 
     def forget(self, earliest_ms: int) -> None:
         """Events of then or before are in no window any more."""
-        if len(self._waiting) and int(self._waiting.t_ms[0]) <= earliest_ms:
-            self._waiting = self._waiting.where(self._waiting.t_ms > earliest_ms)
+        if len(self._waiting) and int(self._waiting.hi_ms.min()) <= earliest_ms:
+            self._waiting = self._waiting.where(self._waiting.hi_ms > earliest_ms)
 
     @property
     def n_waiting(self) -> int:
@@ -232,11 +264,11 @@ class TrendIntake:
     def save(self) -> dict[str, pa.Table]:
         """Keys, and events that partitions to come will have."""
         waiting = self._waiting
-        columns: dict[str, np.ndarray] = {"t_ms": waiting.t_ms, "order": waiting.order}
+        columns: dict[str, np.ndarray] = {name: getattr(waiting, name) for name in _PER_EVENT}
         for name in ("columns", "derived", "key", "states", "ids"):
             columns |= {f"{name}{number}": row for number, row in enumerate(getattr(waiting, name))}
         keys = {f"k{number}": column for number, column in enumerate(self.keys.values().T)}
-        meta = {"n_seen": str(self.n_seen), "n_keys": str(len(self.keys))}
+        meta = {"n_seen": str(self.n_seen), "n_keys": str(len(self.keys)), "n_rejected": str(self.n_rejected)}
         return {
             "keys": pa.table(keys or {"k": np.zeros(len(self.keys))}).replace_schema_metadata(meta),
             "waiting": pa.table(columns),
@@ -248,11 +280,15 @@ class TrendIntake:
             raise StateError(f"saved state of {self._plan.name} lacks {sorted(missing)}")
         width = len(self._plan.components)
         keys, table = state["keys"], state["waiting"]
-        self.n_seen = int((keys.schema.metadata or {})[b"n_seen"])
+        meta = keys.schema.metadata or {}
+        self.n_seen, self.n_rejected = int(meta[b"n_seen"]), int(meta.get(b"n_rejected", b"0"))
         columns = [keys.column(f"k{number}").to_numpy() for number in range(width)]
         self.keys = KeyTable(width, np.stack(columns, axis=1) if width else np.empty((len(keys), 0)))
         none = self._none()
-        values = {name: table.column(name).to_numpy() for name in ("t_ms", "order")}
+        if "hi_ms" not in table.column_names:  # saved when events with intervals were left out
+            table = table.append_column("hi_ms", table.column("t_ms"))
+            table = table.append_column("clock", pa.array(np.full(len(table), -1, np.int64)))
+        values = {name: table.column(name).to_numpy() for name in _PER_EVENT}
         for name in ("columns", "derived", "key", "states", "ids"):
             like = getattr(none, name)
             rows = [table.column(f"{name}{number}").to_numpy(zero_copy_only=False) for number in range(len(like))]
@@ -260,4 +296,7 @@ class TrendIntake:
         self._waiting = Candidates(**values)
 
 
-__all__ = ["PAIRS", "Candidates", "TrendIntake"]
+_PER_EVENT = ("t_ms", "hi_ms", "clock", "order")
+
+
+__all__ = ["PAIRS", "Candidates", "Coming", "TrendIntake"]

@@ -32,7 +32,8 @@ class TrendMemory:
         self.tables = tables
         sizes = tables.template.sizes
         self._n_numbers = int(sizes[ta.N_NUMBERS])
-        self.width = int(sizes[ta.N_WINDOWS]) * self._n_numbers
+        self._n_windows = int(sizes[ta.N_WINDOWS])
+        self.width = self._n_windows * self._n_numbers
         self._n_channels = int(sizes[ta.N_CHANNELS])
         self._n_graphs = int(sizes[ta.N_GRAPHS])
         self._n_graph_channels = int(sizes[ta.N_GRAPH_CHANNELS])
@@ -59,6 +60,7 @@ class TrendMemory:
             np.zeros(n, np.int64), np.full(n, -1), np.full(n, ta.NEVER),
             *(np.full(n * self._n_graph_channels, ta.NEVER) for _ in range(4)),
             *(np.full(n * self._n_graphs, ta.NEVER) for _ in range(4)),
+            *[np.zeros(n * self._n_windows, np.int64)],
         )  # fmt: skip
 
     def reserve_partitions(self, n: int) -> None:
@@ -96,6 +98,7 @@ class TrendMemory:
             *(chosen(array, 1) for array in old[6:9]),
             *(chosen(array, n_channels) for array in old[9:13]),
             *(chosen(array, n_graphs) for array in old[13:17]),
+            *[chosen(old.marks, self._n_windows)],
         )  # fmt: skip
         self._regions = np.stack([chosen(row, self._n_stored) for row in self._regions])
         limits = [chosen(array, self._n_indexes) for array in self.indexes[:4]]
@@ -174,7 +177,7 @@ class TrendMemory:
 
     def _new_indexes(self, room: int) -> ta.Indexes:
         whole = np.zeros(room * self.width, np.int64)
-        n_windows = self.width // self._n_numbers
+        n_windows = self._n_windows
         none = np.zeros(0, np.int64)
         return ta.Indexes(
             none, none, none, none, np.zeros(room), np.full(room * n_windows, ta.NEVER),
@@ -195,6 +198,11 @@ class TrendMemory:
             for partition in np.flatnonzero(waiting > usual).tolist():
                 self._index(partition, index, stored, derived, sign, batch)
 
+    def n_waiting(self, partition: int) -> int:
+        """How many more events of a partition may wait behind its indexes."""
+        regions = self._regions[1, partition * self._n_stored : (partition + 1) * self._n_stored]
+        return int(max(LEAST_INDEXED, WAITING_PER_ROOT * np.sqrt(regions.max(initial=0)), 1))
+
     def _index(self, partition: int, index: int, stored: int, derived: int, sign: float, batch: ta.Batch) -> None:
         state = self.tables.stored_states[stored]
         begin, end = np.searchsorted(batch.partition, [partition, partition + 1])
@@ -211,7 +219,7 @@ class TrendMemory:
         entry = partition * self._n_indexes + index
         self.indexes.size[entry] = 0  # what it had is not copied any more
         at = self._room_for_entries(len(known))
-        n_windows = self.width // self._n_numbers
+        n_windows = self._n_windows
         self.indexes.keys[at : at + len(known)] = known
         self.indexes.window[at * n_windows : (at + len(known)) * n_windows] = ta.NEVER
         self.indexes.start[entry], self.indexes.size[entry] = at, len(known)
@@ -223,7 +231,7 @@ class TrendMemory:
             old = self.indexes
             live = np.flatnonzero(old.size)
             grown = self._new_indexes(2 * (int(old.size.sum()) + n))
-            at, n_windows = 0, self.width // self._n_numbers
+            at, n_windows = 0, self._n_windows
             sizes = (("keys", 1), ("window", n_windows), ("whole", self.width), ("scale", self.width))
             for entry in live.tolist():
                 begin, size = int(old.start[entry]), int(old.size[entry])
@@ -255,6 +263,7 @@ class TrendMemory:
             "sums": self._table(_SUMS, n * self._n_channels * self.width),
             "started": self._table(_GRAPH_SUMS, n * self._n_graph_channels),
             "finished": self._table(_GRAPHS, n * self._n_graphs),
+            "marks": self._table(("marks",), n * self._n_windows),
         }
         start, length, _ = self._regions[:, : n * self._n_stored]
         rows = np.repeat(start - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
@@ -276,7 +285,10 @@ class TrendMemory:
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
-        names = ("windows", "sums", "started", "finished", "regions", "vertices", "numbers")
+        names = ("windows", "sums", "started", "finished", "marks", "regions", "vertices", "numbers")
+        if "windows" in state and "marks" not in state:  # saved when events with intervals were left out
+            n_marks = len(state["windows"]) * self._n_windows
+            state = {**state, "marks": pa.table({"marks": np.zeros(n_marks, np.int64)})}
         if missing := set(names) - set(state):
             raise StateError(f"saved state of trends lacks {sorted(missing)}")
         n = len(state["windows"])
@@ -285,12 +297,13 @@ class TrendMemory:
             "sums": n * self._n_channels * self.width,
             "started": n * self._n_graph_channels,
             "finished": n * self._n_graphs,
+            "marks": n * self._n_windows,
             "regions": n * self._n_stored,
         }
         for name, size in expected.items():
             if len(state[name]) != size:
                 raise StateError(f"saved state of trends has {len(state[name])} {name}; expected {size}")
-        for part in ("windows", "sums", "started", "finished"):
+        for part in ("windows", "sums", "started", "finished", "marks"):
             for name in state[part].column_names:
                 getattr(self.sums, name)[: len(state[part])] = state[part].column(name).to_numpy()
         length = state["regions"].column("length").to_numpy()

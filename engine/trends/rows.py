@@ -12,7 +12,7 @@ from engine.events import AttributeType, Int64Array
 from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
 from engine.language import ast
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.rows import Expectation, MatchRow
 from engine.plan.trends.model import Number, NumberKind, TrendPlan
 from engine.stream.interner import Interner
 from engine.stream.key_table import KeyTable
@@ -33,10 +33,11 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass
 class _Totals:
-    """The numbers of one window and group; `is_exact`: none of the whole ones has been rounded."""
+    """The numbers of one window and group; `is_exact`: none of the whole ones has been rounded; `marks`: of `Sums`."""
 
     numbers: list[Quantity | None]
     is_exact: bool = True
+    marks: int = 0
 
 
 class TrendRows:
@@ -54,6 +55,7 @@ class TrendRows:
         n_rows, n_numbers = int(results.n_rows[0]), len(self._kinds)
         groups = keys.values(results.partition[:n_rows])[:, list(self._plan.groups)].tolist()
         whole, real, scale = (part[: n_rows * n_numbers].tolist() for part in results[3:6])
+        marks = results.marks[:n_rows].tolist()
         for row, window in enumerate(results.window[:n_rows].tolist()):
             at = row * n_numbers
             numbers = [self._number(k, whole[at + k], real[at + k], scale[at + k]) for k in range(n_numbers)]
@@ -63,6 +65,7 @@ class TrendRows:
                 _joined(kind, mine, its) for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
             ]
             whole_ones = (number for number, is_whole in zip(known.numbers, self._whole, strict=True) if is_whole)
+            known.marks |= marks[row]
             known.is_exact &= is_exact and all(number is None or isinstance(number, int) for number in whole_ones)
 
     def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
@@ -121,7 +124,14 @@ class TrendRows:
             values={item.name: _shown(row.value(item.expression)) for item in plan.query.returns},
             exact=totals.is_exact and not row.is_rounded,
             window=(start_ms, start_ms + plan.within_ms),
+            expected=_expectation(totals.marks),
         )
+
+
+def _expectation(marks: int) -> Expectation | None:
+    if marks & ta.IS_BOUND:
+        return Expectation.UPPER_BOUND
+    return Expectation.EXPECTED if marks & ta.IS_EXPECTED else None
 
 
 def _joined(kind: NumberKind | None, one: Quantity | None, other: Quantity | None) -> Quantity | None:

@@ -78,7 +78,12 @@ class Bucket:
         self._engine = engine.Engine(
             compiled_queries(group, options),
             options.schema,
-            limits=engine.Limits(max_rows=options.max_rows, work_budget=options.work_budget, possibilities=True),
+            limits=engine.Limits(
+                max_rows=options.max_rows,
+                work_budget=options.work_budget,
+                possibilities=True,
+                trend_overlap=options.trend_overlap,
+            ),
             on_failure=lambda name, error: self._failures.append((name, error)),
             quotas={of.name: engine.PartQuota(of.limit, of.top_k) for of in group.limited},
         )

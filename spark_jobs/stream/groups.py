@@ -77,6 +77,7 @@ class BucketOptions:
 
     max_rows: int
     work_budget: int
+    trend_overlap: int
     precedence: tuple[str, ...]
     remember_ids_ms: int
     brief_types: frozenset[str]

@@ -19,6 +19,7 @@ def bucket_options(settings: Settings, schema: EventSchema) -> BucketOptions:
     return BucketOptions(
         max_rows=settings.engine.max_rows,
         work_budget=settings.engine.work_budget,
+        trend_overlap=settings.engine.trend_overlap,
         precedence=tuple(settings.sources.precedence),
         remember_ids_ms=settings.sources.remember_ids_ms,
         brief_types=types_of_one_source(event_table()),

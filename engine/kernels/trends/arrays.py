@@ -45,6 +45,10 @@ FIRST_REACHED = 0
 LAST_REACHED = 1
 REACHED_BY = 2
 
+# Marks of a window, bits: events with an interval take part in it; they come back to themselves in what is counted.
+IS_EXPECTED = 1
+IS_BOUND = 2
+
 OF_EVENTS = 0
 OF_KNOWN = 1
 OF_WHOLE_VALUES = 2
@@ -120,7 +124,8 @@ class Batch(NamedTuple):
 
 class Sums(NamedTuple):
     """Per partition: channels (p, n_channels, w, n) as numbers, those of events of the latest order apart (`late`);
-    windows that are open, the latest order, and of graphs the latest starts."""
+    windows that are open, the latest order, and of graphs the latest starts. `marks` (p, w): what is said of the row of
+    a window, IS_EXPECTED and IS_BOUND."""
 
     whole: Int64Array
     real: Float64Array
@@ -139,6 +144,7 @@ class Sums(NamedTuple):
     finished_ms: Int64Array
     late_finished: Int64Array
     late_finished_ms: Int64Array
+    marks: Int64Array
 
 
 class Vertices(NamedTuple):
@@ -176,7 +182,7 @@ class Indexes(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Closed windows: partition, window and numbers; `n_rows` (1,): how many there are."""
+    """Closed windows: partition, window and numbers; `n_rows` (1,): how many there are. `marks`: see `Sums`."""
 
     n_rows: Int64Array
     partition: Int64Array
@@ -184,6 +190,7 @@ class Results(NamedTuple):
     whole: Int64Array
     real: Float64Array
     scale: Int32Array
+    marks: Int64Array
 
 
 class Scratch(NamedTuple):
@@ -205,6 +212,8 @@ __all__ = [
     "FIRST_REACHED",
     "HOW",
     "INDEX",
+    "IS_BOUND",
+    "IS_EXPECTED",
     "KIND",
     "LAST_COMPARED",
     "LAST_CUT",

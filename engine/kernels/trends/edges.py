@@ -61,11 +61,11 @@ def add_scanned(template, batch, sums, vertices, indexes, scratch, scan, at, fir
     for other in range(place, start + vertices.length[region]):
         if vertices.order[other] >= batch.order[at]:
             return
-        if not _compare(template, vertices, batch, first, last, other, batch.rows[at]):
+        if not compare(template, vertices, batch, first, last, other, batch.rows[at]):
             continue
         if first_program < last_program:
             scratch.registers[0] = other
-            if not _programs_hold(template, vertices, scratch, first_program, last_program):
+            if not programs_hold(template, vertices, scratch, first_program, last_program):
                 continue
         _add_vertex(template, vertices, scratch, other, first_window, last_window)
 
@@ -90,7 +90,7 @@ def first_in_reach(template, sums, vertices, partition, scan, window):
 
 
 @inlined
-def _compare(template, vertices, batch, first, last, other, row):
+def compare(template, vertices, batch, first, last, other, row):
     """Whether all comparisons of two values hold."""
     for entry in range(first, last):
         how = template.compared[entry, HOW]
@@ -102,7 +102,7 @@ def _compare(template, vertices, batch, first, last, other, row):
 
 
 @leaf
-def _programs_hold(template, vertices, scratch, first, last):
+def programs_hold(template, vertices, scratch, first, last):
     for entry in range(first, last):
         program = template.programs[entry]
         if not all_hold(
@@ -213,4 +213,4 @@ def _n_admitted(indexes, entry, value, equal):
     return low
 
 
-__all__ = ["add_scanned", "first_in_reach"]
+__all__ = ["add_scanned", "compare", "first_in_reach", "programs_hold"]

@@ -65,8 +65,8 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
         if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
             return at
         if batch.order[at] > sums.order[partition]:
-            _end_order(template, sums, partition)
-            _close(template, sums, vertices, results, partition, first_window - 1)
+            end_order(template, sums, partition)
+            close(template, sums, vertices, results, partition, first_window - 1)
             sums.order[partition] = batch.order[at]
             sums.first_open[partition] = first_window
             sums.last_open[partition] = last_window
@@ -84,8 +84,8 @@ def close_windows(template, sums, vertices, results, n_partitions, last_window, 
         if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
             return partition
         if sums.first_open[partition] <= last_window:
-            _end_order(template, sums, partition)
-            _close(template, sums, vertices, results, partition, last_window)
+            end_order(template, sums, partition)
+            close(template, sums, vertices, results, partition, last_window)
             sums.first_open[partition] = last_window + 1
     return n_partitions
 
@@ -107,10 +107,12 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, l
             continue
         if batch.reached.shape[1] > 0:
             _note_reached(template, batch, scratch, state, at, first_window, last_window)
-        _contribute(template, batch, scratch, state, at, last_window - first_window + 1)
-        _pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
+        contribute(
+            template, batch, scratch.whole, scratch.real, scratch.scale, 0, state, at, last_window - first_window + 1
+        )
+        pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
         if template.stored[state] >= 0:
-            _store(template, batch, vertices, scratch, state, at, first_window, last_window)
+            store(template, batch, vertices, scratch, state, at, first_window, last_window)
 
 
 @inlined
@@ -177,8 +179,9 @@ def _note_reached(template, batch, scratch, state, at, first_window, last_window
 
 
 @inlined
-def _contribute(template, batch, scratch, state, at, n_windows):
-    """What the event adds by itself, once for each trend that it is the last event of so far (GRETA, Theorem 9.1)."""
+def contribute(template, batch, whole, real, scale, first, state, at, n_windows):
+    """What the event adds by itself, once for each trend that it is the last event of so far (GRETA, Theorem 9.1);
+    its numbers (w, n) begin at `first`."""
     n_numbers = template.sizes[N_NUMBERS]
     begin = template.contribution_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.contribution_ends[state]):
@@ -190,25 +193,25 @@ def _contribute(template, batch, scratch, state, at, n_windows):
             if math.isnan(value):  # NULL
                 continue
         for window in range(n_windows):
-            count = window * n_numbers
-            if scratch.whole[count] == 0:
+            count = first + window * n_numbers
+            if whole[count] == 0:
                 continue
             if kind == OF_EXTREMES:
-                enter_extreme(template.ways[number], scratch.real, scratch.scale, count + number, value)
+                enter_extreme(template.ways[number], real, scale, count + number, value)
             elif kind in (OF_EVENTS, OF_KNOWN):
                 put_together(
-                    template.ways[number], scratch.whole, scratch.real, scratch.scale, count + number,
-                    scratch.whole, scratch.real, scratch.scale, count,
+                    template.ways[number], whole, real, scale, count + number,
+                    whole, real, scale, count,
                 )  # fmt: skip
             else:
                 add_product(
-                    scratch.whole, scratch.real, scratch.scale, count + number, value, kind == OF_WHOLE_VALUES,
-                    scratch.whole, scratch.real, scratch.scale, count,
+                    whole, real, scale, count + number, value, kind == OF_WHOLE_VALUES,
+                    whole, real, scale, count,
                 )  # fmt: skip
 
 
 @inlined
-def _pass_on(template, sums, scratch, state, partition, first_window, last_window):
+def pass_on(template, sums, scratch, state, partition, first_window, last_window):
     """Into the channels of the state, for events of a later order."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -230,7 +233,7 @@ def _pass_on(template, sums, scratch, state, partition, first_window, last_windo
 
 
 @inlined
-def _store(template, batch, vertices, scratch, state, at, first_window, last_window):
+def store(template, batch, vertices, scratch, state, at, first_window, last_window):
     """Append the event to its region, which has room."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -281,7 +284,7 @@ def _read_negated(template, batch, sums, state, at):
 
 
 @inlined
-def _end_order(template, sums, partition):
+def end_order(template, sums, partition):
     """No event of the latest order comes any more: what was held back is passed on, after what is cut off is gone."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -343,7 +346,7 @@ def _is_finished(sums, first_graph, graphs, first, last):
 
 
 @leaf
-def _close(template, sums, vertices, results, partition, last_window):
+def close(template, sums, vertices, results, partition, last_window):
     """Tell the open windows of a partition up to a number, and make room for those that come in their place."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -364,10 +367,13 @@ def _close(template, sums, vertices, results, partition, last_window):
                     )  # fmt: skip
         for entry in range(template.end_scans.shape[0]):
             _add_ends(template, sums, vertices, results, partition, entry, window, row)
+        mark = partition * n_windows + window % n_windows
         if results.whole[row * n_numbers] != 0:
+            results.marks[row] = sums.marks[mark]
             results.partition[row] = partition
             results.window[row] = window
             results.n_rows[0] = row + 1
+        sums.marks[mark] = 0
         for channel in range(partition * n_channels, (partition + 1) * n_channels):
             source = (channel * n_windows + window % n_windows) * n_numbers
             for number in range(n_numbers):
@@ -396,4 +402,4 @@ def _add_ends(template, sums, vertices, results, partition, entry, window, row):
                 )  # fmt: skip
 
 
-__all__ = ["advance", "close_windows"]
+__all__ = ["advance", "close", "close_windows", "contribute", "end_order", "pass_on", "store"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from engine.matching.output.rows import Binding, EventPlace, MatchRow, RowEnds
+from engine.matching.output.rows import Binding, EventPlace, Expectation, MatchRow, RowEnds
 from engine.uncertainty.possibilities import Possibilities
 
 
@@ -26,6 +26,7 @@ def row_to_json(row: MatchRow) -> dict[str, Any]:
         "window": row.window,
         "last_lo_ms": row.last_lo_ms,
         "n_events": row.n_events,
+        "expected": None if row.expected is None else row.expected.value,
         "possible": None if row.possible is None else row.possible.to_json(),
         "ends": row.ends,
         "place": row.place,
@@ -35,7 +36,7 @@ def row_to_json(row: MatchRow) -> dict[str, Any]:
 def row_from_json(query: str, found: Mapping[str, Any]) -> MatchRow:
     """The row of this query that `row_to_json` wrote."""
     candidates, window, possible = found["candidates"], found["window"], found["possible"]
-    ends, place = found.get("ends"), found.get("place")
+    ends, place, expected = found.get("ends"), found.get("place"), found.get("expected")
     return MatchRow(
         query=query,
         key=tuple((name, value) for name, value in found["key"]),
@@ -52,6 +53,7 @@ def row_from_json(query: str, found: Mapping[str, Any]) -> MatchRow:
         window=None if window is None else (window[0], window[1]),
         last_lo_ms=found["last_lo_ms"],
         n_events=found.get("n_events"),
+        expected=None if expected is None else Expectation(expected),
         possible=None if possible is None else Possibilities.from_json(possible),
         ends=None if ends is None else RowEnds(*ends),
         place=None if place is None else (_place(place[0]), _place(place[1])),

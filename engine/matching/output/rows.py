@@ -7,6 +7,7 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias, overload
 
@@ -19,6 +20,15 @@ from engine.uncertainty.possibilities import Possibilities
 
 Binding: TypeAlias = "tuple[str | Binding, ...]"
 """Event ids of one variable; of one in repeated groups, one entry per iteration (nested by depth)."""
+
+
+class Expectation(Enum):
+    """What the numbers of a row about trends are, where it depends on unknown times which trends there are."""
+
+    EXPECTED = "expected"
+    """Counts and sums are expected values over all possible worlds."""
+    UPPER_BOUND = "upper bound"
+    """Of counts, and of sums of values that are not negative; too many events overlapped to be told apart."""
 
 
 class RowEnds(NamedTuple):
@@ -49,7 +59,8 @@ class MatchRow:
     the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
     query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
     is precise. `n_events`: of a row about trends that people are told of, the events that its trends come to, of
-    which `bindings` then has the first and the last ones. `possible`: the matches behind the row by what they
+    which `bindings` then has the first and the last ones. `expected`: of a row about trends over events whose times are
+    intervals, None where these leave nothing open. `possible`: the matches behind the row by what they
     demand of a world, where `Limits.possibilities` asks for them and none of them is certain. `ends`: of forms over
     listed matches. `place`: where the row stands in output order, of queries with LIMIT or TOP. These three are no
     part of what makes rows equal.
@@ -70,6 +81,7 @@ class MatchRow:
     window: tuple[int, int] | None = None
     last_lo_ms: int | None = None
     n_events: int | None = None
+    expected: Expectation | None = None
     possible: Possibilities | None = field(default=None, compare=False, repr=False)
     ends: RowEnds | None = field(default=None, compare=False, repr=False)
     place: RowPlace | None = field(default=None, compare=False, repr=False)
@@ -351,6 +363,7 @@ def joined_rows(parts: Iterable[Sequence[MatchRow]]) -> Sequence[MatchRow]:
 __all__ = [
     "Binding",
     "EventPlace",
+    "Expectation",
     "MatchRow",
     "MatchRows",
     "RowBlock",

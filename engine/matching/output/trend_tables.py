@@ -11,6 +11,7 @@ import pyarrow as pa
 from engine.events import AttributeType
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
+from engine.matching.output.rows import Expectation
 
 LARGE = pa.struct([("decimal", pa.string()), ("value", pa.float64())])
 """A number of any size: all its digits, and the nearest double, NULL where it is beyond all of them."""
@@ -26,6 +27,8 @@ class TrendRow(Protocol):
     @property
     def exact(self) -> bool: ...
     @property
+    def expected(self) -> Expectation | None: ...
+    @property
     def window(self) -> tuple[int, int] | None: ...
 
 
@@ -34,7 +37,8 @@ def trend_schema(resolved: ResolvedQuery) -> pa.Schema:
 
     window_start_ms, window_end_ms: int64; group: struct of the attributes of GROUP BY, left out without one; values:
     struct of RETURN, in which counts, sums and what is calculated from aggregates are of any size (`LARGE`), left out
-    without one; exact: no count and no sum of whole numbers has been rounded.
+    without one; exact: no count and no sum of whole numbers has been rounded; expected: the text of an `Expectation`,
+    NULL where no time leaves anything open.
     """
     attributes = resolved.schema.attributes
     group = [(name, attributes[name].arrow) for name in resolved.query.group_by]
@@ -43,7 +47,7 @@ def trend_schema(resolved: ResolvedQuery) -> pa.Schema:
     fields: list[tuple[str, pa.DataType]] = [("window_start_ms", pa.int64()), ("window_end_ms", pa.int64())]
     fields += [("group", pa.struct(group))] if group else []
     fields += [("values", pa.struct(values))] if values else []
-    return pa.schema([*fields, ("exact", pa.bool_())])
+    return pa.schema([*fields, ("exact", pa.bool_()), ("expected", pa.string())])
 
 
 def _is_large(item: ast.ReturnItem, kind: AttributeType) -> bool:
@@ -63,6 +67,7 @@ def trend_table(resolved: ResolvedQuery, rows: Sequence[TrendRow]) -> pa.Table:
         "group": [dict(row.key) for row in rows],
         "values": [{name: _as(value, kinds[name]) for name, value in row.values.items()} for row in rows],
         "exact": [row.exact for row in rows],
+        "expected": [None if row.expected is None else row.expected.value for row in rows],
     }
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 

@@ -44,6 +44,8 @@ def explain_trends(plan: TrendPlan) -> Iterator[str]:
     yield f"numbers    {', '.join(['trends', *map(_number, plan.numbers)])}: per event and window"
     yield "exactness  whole numbers up to 2^63, beyond that a double and an exponent (15 digits), and the row says so"
     yield f"cost       {_cost(plan)}"
+    if not plan.templates.negated:
+        yield f"overlaps   {_overlaps(plan)}"
     if query.having is not None:
         yield f"having     {print_expression(query.having)}"
 
@@ -88,6 +90,19 @@ def _without(cuts: Cuts) -> str:
 def _number(number: Number) -> str:
     owner = number.variable if number.attribute is None else f"{number.variable}.{number.attribute}"
     return f"{number.kind.value} of {owner}"
+
+
+def _overlaps(plan: TrendPlan) -> str:
+    """Of events whose times are intervals."""
+    told = "expected values over all possible orders; "
+    if not plan.returning:
+        return f"{told}no event can come to itself again, so that they are exact however many overlap"
+    states = plan.templates.positive.states
+    names = ", ".join(dict.fromkeys(states[state].variable for state in sorted(plan.returning)))
+    return (
+        f"{told}events of {names} may come to themselves again through others, so that counts are upper bounds, and "
+        "say so, where more of them overlap than engine.trend_overlap"
+    )
 
 
 def _cost(plan: TrendPlan) -> str:

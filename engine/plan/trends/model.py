@@ -88,7 +88,8 @@ class VariableReads:
 class TrendPlan(Plan):
     """`joins`: of the positive template; `end_way`: how the last events are summed up that nothing negated follows.
     `instant`: negated templates whose trends' latest start is their end. `groups`: the key components of GROUP BY.
-    `derived`: programs of values that are compared, each of one event."""
+    `derived`: programs of values that are compared, each of one event. `returning`: states of the positive template
+    whose events may be read once more on the way on, where the order of events is not known."""
 
     templates: Templates
     slide_ms: int
@@ -100,6 +101,7 @@ class TrendPlan(Plan):
     end_way: JoinWay
     instant: frozenset[int]
     derived: tuple[int, ...]
+    returning: frozenset[int]
 
     @property
     def form(self) -> PlanForm:

@@ -22,6 +22,7 @@ from engine.plan.trends.model import (
     TrendPlan,
     VariableReads,
 )
+from engine.plan.trends.returning import returning_states
 from engine.plan.trends.template import Cuts, Template, Templates, templates_of
 
 MAX_WINDOWS = 4_096
@@ -111,6 +112,7 @@ class _Planner:
             end_way=JoinWay.SUM if end_cuts <= instant else JoinWay.SCAN,
             instant=instant,
             derived=tuple(self.derived.values()),
+            returning=returning_states(templates.positive, joins),
         )
 
     def _check_clauses(self) -> None:

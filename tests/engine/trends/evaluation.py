@@ -9,27 +9,29 @@ import pytest
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.output.row_json import row_from_json, row_to_json
-from engine.matching.output.rows import Binding, MatchRow
+from engine.matching.output.rows import Binding, Expectation, MatchRow
+from engine.matching.protocol import Limits
 from engine.reference import reference_output
 from engine.reference.observed import observe
-from engine.reference.trends import _Trends
+from engine.reference.trends import _Trends, _worlds
 from engine.runtime.engine import Engine
-from engine.trends import intake, memory, runtime
+from engine.trends import intake, memory, overlaps, runtime
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
 
 
 def evaluated(
-    query: CompiledQuery, batch: EventBatch, schema: EventSchema, cuts: tuple[int, ...] = (), *, restarts: bool = False
-) -> list[MatchRow]:
+    query: CompiledQuery, batch: EventBatch, schema: EventSchema, cuts: tuple[int, ...] = (), *, restarts: bool = False,
+    limits: Limits | None = None,
+) -> list[MatchRow]:  # fmt: skip
     """The rows of a stream that comes in parts, each before a watermark; after each the state is saved and restored."""
-    running = Engine([query], schema)
+    running = Engine([query], schema, limits=limits)
     rows: list[MatchRow] = []
     for before, watermark_ms in zip((-(2**40), *cuts), (*cuts, FOREVER_MS), strict=True):
         part = batch.where((batch.t_lo_ms >= before) & (batch.t_lo_ms < watermark_ms))
         rows += running.process(part, watermark_ms)
         if restarts:
             state = running.save()
-            running = Engine([query], schema)
+            running = Engine([query], schema, limits=limits)
             assert running.restore(state) == frozenset()
     return rows
 
@@ -60,6 +62,40 @@ def check(query: CompiledQuery, case: TrendCase) -> None:
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts)) == expected
 
 
+def check_overlaps(query: CompiledQuery, case: TrendCase) -> None:
+    """Events whose times overlap, against every world; where nothing is left open numbers are whole as ever. With room
+    for few events or none counts are upper bounds, which say so where they are larger."""
+    expected = shown(reference_output(query.resolved, case.stream))
+    whole = evaluated(query, case.stream, SCHEMA)
+    assert shown(whole) == expected
+    assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "LEAST_INDEXED", 0)
+        patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
+        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
+        patch.setattr(runtime, "RESULTS", 1)
+        patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(overlaps, "LEAST_MEMBERS", 1)
+        patch.setattr(overlaps, "LEAST_ENTRIES", 1)
+        assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
+    if query.resolved.query.having is None:
+        for room in (0, 1):
+            _check_bounds(query, case, whole, Limits(trend_overlap=room))
+
+
+def _check_bounds(query: CompiledQuery, case: TrendCase, whole: list[MatchRow], limits: Limits) -> None:
+    bounded = evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True, limits=limits)
+    assert [(row.window, row.key) for row in bounded] == [(row.window, row.key) for row in whole]
+    for row, true in zip(bounded, whole, strict=True):
+        if row.expected is not Expectation.UPPER_BOUND:
+            assert shown([row]) == shown([true])
+        for name in {"count", "n"} & set(row.values):
+            found, exact = row.values[name], true.values[name]
+            assert isinstance(found, int | float)
+            assert isinstance(exact, int | float)
+            assert found >= exact * (1 - 1e-10)
+
+
 Told = dict[tuple[object, object], tuple[dict[str, Binding], int | None]]
 
 
@@ -71,11 +107,19 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
     """Of an alert's query over few events: those of whole trends are told, others only if a trend comes to them, and
     neither cuts nor restarts change that."""
     rows = evaluated(query, case.stream, SCHEMA)
-    trends, events = _Trends(query.resolved), observe(case.stream, SCHEMA)
+    events = observe(case.stream, SCHEMA)
+    trends = _Trends(query.resolved, frozenset(event.event_id for event in events if not event.is_precise))
+    worlds = [world for _, world in _worlds(query.resolved, events)]
     for row in rows:
         assert row.window is not None
-        inside = [event for event in events if row.window[0] < event.lo_ms <= row.window[1]]
-        own = [reading for reading in trends.of(inside) if trends.group_of(reading) == row.key]
+        start_ms, end_ms = row.window
+        inside = [event for event in events if start_ms < event.hi_ms and event.lo_ms <= end_ms]
+        own = [
+            reading
+            for world in worlds
+            for reading in trends.of([event for event in world if start_ms < event.lo_ms <= end_ms])
+            if trends.group_of(reading) == row.key
+        ]
         shown = {event_id for ids in row.bindings.values() for event_id in ids}
         assert {event.event_id for reading in own for event, _ in reading} <= shown
         assert shown <= {event.event_id for event in inside}
@@ -89,4 +133,4 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
         assert told(evaluated(query, case.stream, SCHEMA, case.cuts)) == told(rows)
 
 
-__all__ = ["Told", "check", "check_events", "evaluated", "shown", "told"]
+__all__ = ["Told", "check", "check_events", "check_overlaps", "evaluated", "shown", "told"]

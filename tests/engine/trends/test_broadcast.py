@@ -88,9 +88,9 @@ def test_pairs_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     take_in = TrendRuntime._take_in
 
-    def counted(self: TrendRuntime, batch: object) -> None:
-        sizes.append(len(batch.rows))  # type: ignore[attr-defined]
-        take_in(self, batch)  # type: ignore[arg-type]
+    def counted(self: TrendRuntime, batch: intake.Coming) -> None:
+        sizes.append(len(batch.batch.rows))
+        take_in(self, batch)
 
     monkeypatch.setattr(TrendRuntime, "_take_in", counted)
     monkeypatch.setattr(intake, "PAIRS", 1_000)

@@ -30,4 +30,4 @@ def test_what_is_calculated_from_aggregates_may_be_of_any_size(tmp_path: Path) -
 def test_without_return_there_are_no_values(tmp_path: Path) -> None:
     query = "PATTERN A+ WITHIN 9 SLIDE 9 HAVING COUNT(*) > 1"
     table = written(query, [1, 2], tmp_path / "rows.parquet")
-    assert table.to_pylist() == [{"window_start_ms": 0, "window_end_ms": 9, "exact": True}]
+    assert table.to_pylist() == [{"window_start_ms": 0, "window_end_ms": 9, "exact": True, "expected": None}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,26 @@ def _positive(pattern: str) -> list[str]:
 @st.composite
 def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
     """Queries are syntactically right; some are refused by the planner."""
-    pattern = draw(st.sampled_from(PATTERNS))
+    query = draw(_queries(PATTERNS))
+    rows = draw(_events(max_events))
+    cuts = draw(st.sets(st.integers(0, 14), max_size=4))
+    return TrendCase(query, rows, tuple(sorted(cuts)))
+
+
+@st.composite
+def overlap_cases(draw: st.DrawFn, max_events: int = 6) -> TrendCase:
+    """Queries without negation over few events whose times are intervals, most of which overlap."""
+    query = draw(_queries(tuple(pattern for pattern in PATTERNS if "NOT" not in pattern)))
+    within_ms = parse(query).within_ms
+    assert isinstance(within_ms, int)
+    rows = draw(_events(max_events, max_width_ms=min(4, within_ms)))  # longer ones are left out
+    cuts = draw(st.sets(st.integers(0, 14), max_size=4))
+    return TrendCase(query, rows, tuple(sorted(cuts)))
+
+
+@st.composite
+def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
+    pattern = draw(st.sampled_from(patterns))
     variables = _positive(pattern)
     predicates = draw(st.lists(_predicates(variables), max_size=2))
     keys = draw(st.sampled_from(["", "", "[g]", "[g, h]", "[h]", f"[{variables[0]}.x]"]))
@@ -105,14 +125,11 @@ def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
     asked = draw(st.lists(st.sampled_from(returned), min_size=1, unique=True))
     having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
     query = f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {group} WITHIN {within} SLIDE {slide}"
-    query += f" {having} {ties} RETURN {', '.join(asked)}"
-    rows = draw(_events(max_events))
-    cuts = draw(st.sets(st.integers(0, 14), max_size=4))
-    return TrendCase(query, rows, tuple(sorted(cuts)))
+    return f"{query} {having} {ties} RETURN {', '.join(asked)}"
 
 
 @st.composite
-def _events(draw: st.DrawFn, max_events: int) -> tuple[dict[str, Any], ...]:
+def _events(draw: st.DrawFn, max_events: int, max_width_ms: int = 0) -> tuple[dict[str, Any], ...]:
     number = st.one_of(st.integers(0, 3), st.none())
     found: list[dict[str, Any]] = draw(
         st.lists(
@@ -120,6 +137,7 @@ def _events(draw: st.DrawFn, max_events: int) -> tuple[dict[str, Any], ...]:
                 {
                     "type": st.sampled_from("AAABBCD"),
                     "t": st.integers(0, 12),
+                    "width": st.integers(0, max_width_ms),
                     "x": number,
                     "y": st.one_of(st.sampled_from([0.5, 1.0, -2.0, float("nan")]), st.none()),
                     "g": st.sampled_from(["u", "u", "v", None]),
@@ -135,7 +153,7 @@ def _events(draw: st.DrawFn, max_events: int) -> tuple[dict[str, Any], ...]:
             "event_id": f"e{n}",
             "type": row["type"],
             "t_lo_ms": row["t"],
-            "t_hi_ms": row["t"],
+            "t_hi_ms": row["t"] + row["width"],
             "source_rank": 0,
             "source_seq": n,
             **{name: row[name] for name in SCHEMA.types[row["type"]]},
@@ -144,4 +162,4 @@ def _events(draw: st.DrawFn, max_events: int) -> tuple[dict[str, Any], ...]:
     )
 
 
-__all__ = ["PATTERNS", "SCHEMA", "TrendCase", "trend_cases"]
+__all__ = ["PATTERNS", "SCHEMA", "TrendCase", "overlap_cases", "trend_cases"]

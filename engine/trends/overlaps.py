@@ -1,0 +1,390 @@
+"""Events whose times overlap, by partition: they are held until nothing more can come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError
+from engine.events import Int64Array
+from engine.kernels.trends import arrays as ta
+from engine.kernels.trends import overlap as kernel
+from engine.kernels.trends import overlap_arrays as oa
+from engine.language import ast
+from engine.plan.trends.model import JoinWay, TrendPlan
+from engine.trends.intake import Coming
+from engine.trends.memory import TrendMemory
+from engine.trends.template_arrays import TrendTables
+
+LEAST_MEMBERS = 8
+LEAST_ENTRIES = 16
+
+_MEMBER = ("hi_ms", "clock", "serial", "bit", "doubt")
+_OF_BATCH = ("t_ms", "order", "states")
+_ENTRY = ("entry_node", "entry_used", "entry_may")
+
+
+@dataclass
+class _Open:
+    """The overlap of one partition; `members` are its events as a batch."""
+
+    overlap: oa.Overlap
+    members: ta.Batch
+
+    @property
+    def n_members(self) -> int:
+        return int(self.overlap.state[oa.N_MEMBERS])
+
+
+@dataclass(frozen=True)
+class Retired:
+    """Members that are told of: their partitions, times, what trends reached them (3, n), and their ids."""
+
+    partition: Int64Array
+    t_ms: Int64Array
+    reached: Int64Array
+    ids: np.ndarray
+
+
+class TrendOverlaps:
+    """The partitions of a query in which times overlap. `n_slots`: members of an overlap that may come back, of which
+    it is told apart whether a trend has them."""
+
+    def __init__(self, plan: TrendPlan, tables: TrendTables, memory: TrendMemory, n_slots: int) -> None:
+        self._template = tables.template
+        self._tables = tables
+        self._memory = memory
+        self._is_told = plan.is_told
+        sizes = tables.template.sizes
+        self._n_positive = int(sizes[ta.N_POSITIVE])
+        self._width = int(sizes[ta.N_WINDOWS]) * int(sizes[ta.N_NUMBERS])
+        self._n_columns = len(plan.programs.columns)
+        returns = np.zeros(self._n_positive, np.int64)
+        returns[list(plan.returning)] = 1
+        self._table = oa.OverlapTable(
+            _joins(plan, tables.template), returns, np.array([int(plan.ties is ast.Ties.SOURCE)])
+        )
+        self._n_slots = n_slots if returns.any() else 0
+        self._open: dict[int, _Open] = {}
+        self._ids: dict[int, str] = {}
+        self._next_serial = 0
+        self._retired: list[tuple[int, Int64Array]] = []
+        self.n_rejected = 0
+
+    def __len__(self) -> int:
+        """Events that are held."""
+        return sum(each.n_members for each in self._open.values())
+
+    @property
+    def partitions(self) -> Int64Array:
+        """Those in which something is held."""
+        return np.fromiter(self._open, np.int64, len(self._open))
+
+    # ------------------------------------------------------------------ events
+
+    def take_in(self, coming: Coming, rows: Int64Array, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
+        """Take in the events of some rows of a batch, whole partitions of it; stops when results must be taken."""
+        whole = coming.batch
+        batch = whole._replace(
+            rows=whole.rows[rows], partition=whole.partition[rows], t_ms=whole.t_ms[rows], order=whole.order[rows],
+            states=whole.states[rows],
+        )  # fmt: skip
+        more = np.empty((3, coming.more.shape[1]), np.int64)
+        more[[oa.HI_MS, oa.CLOCK]] = coming.more
+        more[oa.SERIAL] = self._next_serial + np.arange(more.shape[1])
+        self._next_serial += more.shape[1]
+        if self._is_told:
+            self._ids.update(zip(more[oa.SERIAL, batch.rows].tolist(), map(str, coming.ids[rows]), strict=True))
+        starts = np.flatnonzero(np.diff(batch.partition, prepend=-1))
+        for first, last in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+            partition = int(batch.partition[first])
+            each = self._open.get(partition)
+            if each is None:
+                each = self._open[partition] = self._new(partition)
+            for begin, end in self._slices(partition, first, last):
+                yield from self._sweep(each, batch, more, begin, end, ta.NEVER, results, scratch)
+
+    def advance(self, watermark_ms: int, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
+        """No event before the watermark comes any more."""
+        none = self._no_members(0, -1)
+        for partition, each in list(self._open.items()):
+            yield from self._sweep(each, none, np.empty((3, 0), np.int64), 0, 0, watermark_ms, results, scratch)
+            if not each.n_members:
+                del self._open[partition]
+
+    def _slices(self, partition: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Where earlier events are looked up in an index, it is made anew again and again: what comes waits behind."""
+        n_indexes = len(self._tables.indexed)
+        if not n_indexes:
+            yield first, last
+            return
+        memory = self._memory
+        none = self._no_members(0, -1)
+        while first < last:
+            memory.index_all(np.zeros((memory.n_partitions, len(self._tables.stored_states)), np.int64), none)
+            memory.end_batch()
+            end = min(last, first + memory.n_waiting(partition))
+            yield first, end
+            first = end
+
+    def _sweep(
+        self, each: _Open, batch: ta.Batch, more: Int64Array, first: int, last: int, until_ms: int,
+        results: ta.Results, scratch: ta.Scratch,
+    ) -> Iterator[None]:  # fmt: skip
+        self._reserve_vertices(each, batch, first, last)
+        n_retired = each.n_members + last - first if self._is_told else 0
+        retired = np.empty((5, n_retired), np.int64)
+        state = each.overlap.state
+        while True:
+            memory = self._memory
+            state[oa.WANTS] = oa.NOTHING
+            first = kernel.sweep(
+                self._template, self._table, each.overlap, each.members, batch, more, memory.sums, memory.vertices,
+                memory.indexes, results, scratch, retired, first, last, until_ms,
+            )  # fmt: skip
+            match int(state[oa.WANTS]):
+                case oa.NOTHING:
+                    break
+                case oa.ROOM_FOR_RESULTS:
+                    yield
+                case _:
+                    self._grow(each)
+                    state = each.overlap.state
+        yield
+        self.n_rejected += int(state[oa.N_REJECTED])
+        if state[oa.N_RETIRED]:
+            self._retired.append((int(state[oa.PARTITION]), retired[:, : int(state[oa.N_RETIRED])]))
+        state[oa.N_REJECTED] = state[oa.N_RETIRED] = 0
+
+    def _reserve_vertices(self, each: _Open, batch: ta.Batch, first: int, last: int) -> None:
+        """All that may be stored: each event that comes or is here."""
+        stored = self._tables.stored_states
+        if not stored:
+            return
+        memory = self._memory
+        new = np.zeros((memory.n_partitions, len(stored)), np.int64)
+        partition = int(each.overlap.state[oa.PARTITION])
+        for number, state in enumerate(stored):
+            coming = int(np.count_nonzero((batch.states[first:last] >> state) & 1))
+            here = int(np.count_nonzero((each.members.states[: each.n_members] >> state) & 1))
+            new[partition, number] = coming + here
+        memory.reserve_vertices(new.reshape(-1))
+
+    def take_retired(self, last_window: int) -> Iterator[Retired]:
+        """What trends reached members that are gone, and the windows up to one of those that are still here."""
+        for partition, rows in self._retired:
+            yield self._told(partition, rows[oa.RETIRED_SERIAL], rows[oa.RETIRED_MS], rows[oa.RETIRED_REACHED :])
+            for serial in rows[oa.RETIRED_SERIAL].tolist():
+                del self._ids[serial]
+        self._retired = []
+        for partition, each in self._open.items():
+            n = each.n_members
+            reached = each.members.reached[:, :n]
+            at = np.flatnonzero((reached[ta.REACHED_BY] >= 0) & (reached[ta.FIRST_REACHED] <= last_window))
+            if not len(at):
+                continue
+            now = reached[:, at].copy()
+            now[ta.LAST_REACHED] = np.minimum(now[ta.LAST_REACHED], last_window)
+            yield self._told(partition, each.overlap.serial[at], each.members.t_ms[at], now)
+            reached[ta.FIRST_REACHED, at] = last_window + 1
+            is_done = reached[ta.LAST_REACHED, at] <= last_window
+            reached[ta.REACHED_BY, at[is_done]] = -1
+
+    def _told(self, partition: int, serial: Int64Array, t_ms: Int64Array, reached: Int64Array) -> Retired:
+        ids = np.array([self._ids[each] for each in serial.tolist()], object)
+        return Retired(np.full(len(serial), partition), t_ms.copy(), np.ascontiguousarray(reached), ids)
+
+    def renumber(self, kept: Int64Array) -> None:
+        """Partitions are numbered anew: these, in this order."""
+        opened = self._open
+        self._open = {}
+        for new, old in enumerate(kept.tolist()):
+            if old in opened:
+                each = self._open[new] = opened.pop(old)
+                each.overlap.state[oa.PARTITION] = new
+                each.members.partition[:] = new
+        assert not opened
+
+    # ------------------------------------------------------------------ arrays
+
+    def _new(self, partition: int) -> _Open:
+        state = np.zeros(oa.STATE_SIZE, np.int64)
+        state[oa.PARTITION], state[oa.TIME_MS], state[oa.N_SLOTS] = partition, ta.NEVER, self._n_slots
+        return self._arrays(state, LEAST_MEMBERS, max(2 * self._n_positive, LEAST_MEMBERS), LEAST_ENTRIES)
+
+    def _arrays(self, state: Int64Array, n_members: int, n_nodes: int, n_entries: int) -> _Open:
+        n_sets = 1 << int(state[oa.N_SLOTS])
+        base = np.zeros(n_nodes * self._width, np.int64)
+        numbers = np.zeros(n_entries * oa.N_PLANES * self._width, np.int64)
+
+        def zeros(n: int) -> Int64Array:
+            return np.zeros(n, np.int64)
+
+        overlap = oa.Overlap(
+            state=state, hi_ms=zeros(n_members), clock=zeros(n_members), serial=zeros(n_members), bit=zeros(n_members),
+            doubt=zeros(n_members), node_member=zeros(n_nodes), node_state=zeros(n_nodes),
+            base_whole=base, base_real=base.view(np.float64), base_scale=np.zeros(len(base), np.int32),
+            adjacent=np.zeros(n_nodes * n_nodes, np.uint8), place=np.full(n_nodes * n_sets, -1, np.int32),
+            entry_node=zeros(n_entries), entry_used=zeros(n_entries), entry_may=zeros(n_entries),
+            whole=numbers, real=numbers.view(np.float64), scale=np.zeros(len(numbers), np.int32),
+            numbering=zeros(n_members + n_nodes),
+        )  # fmt: skip
+        return _Open(overlap, self._no_members(n_members, int(state[oa.PARTITION])))
+
+    def _no_members(self, n: int, partition: int) -> ta.Batch:
+        sizes = self._template.sizes
+        return ta.Batch(
+            np.arange(n), np.full(n, partition), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
+            np.full((int(sizes[ta.N_INDEXES]), n), -1), np.zeros((self._n_columns, n)),
+            np.zeros((int(sizes[ta.N_DERIVED]), n)), np.full((3, n if self._is_told else 0), -1),
+        )  # fmt: skip
+
+    def _grow(self, each: _Open) -> None:
+        """Twice the room of what is full."""
+        old = each.overlap
+        n_members, n_nodes, n_entries = len(old.hi_ms), len(old.node_member), len(old.entry_node)
+        if old.state[oa.WANTS] == oa.ROOM_FOR_ENTRIES:
+            n_entries = 2 * n_entries
+        else:
+            n_members, n_nodes = 2 * n_members, 2 * n_nodes
+        grown = self._arrays(old.state, n_members, n_nodes, n_entries)
+        new = grown.overlap
+        for name in oa.Overlap._fields:
+            if name not in ("state", "adjacent", "numbering"):
+                before = getattr(old, name)
+                getattr(new, name)[: len(before)] = before
+        room = len(old.node_member)
+        new.adjacent.reshape(n_nodes, n_nodes)[:room, :room] = old.adjacent.reshape(room, room)
+        for name in ("t_ms", "order", "states", "columns", "derived", "reached"):
+            before = getattr(each.members, name)
+            getattr(grown.members, name)[..., : before.shape[-1]] = before
+        each.overlap, each.members = grown.overlap, grown.members
+
+    # ------------------------------------------------------------------- state
+
+    def save(self) -> dict[str, pa.Table]:
+        """What is held, one partition after the other."""
+        parts = [_Saved.of(each, self._width, self._ids if self._is_told else None) for each in self._open.values()]
+        return {
+            f"overlap_{part.name}": pa.concat_tables([getattr(each, part.name) for each in parts])
+            for part in fields(_Saved)
+            if parts
+        }
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when it does not fit."""
+        if "overlap_states" not in state:
+            return
+        try:
+            self._restore({part.name: state[f"overlap_{part.name}"] for part in fields(_Saved)})
+        except (KeyError, IndexError, ValueError) as error:
+            raise StateError(f"saved events whose times overlap do not fit: {error}") from None
+
+    def _restore(self, tables: Mapping[str, pa.Table]) -> None:
+        at = dict.fromkeys(tables, 0)
+
+        def take(name: str, n: int) -> pa.Table:
+            at[name] += n
+            return tables[name].slice(at[name] - n, n)
+
+        for row in tables["states"].to_pylist():
+            state = np.array([row[f"s{number}"] for number in range(oa.STATE_SIZE)], np.int64)
+            n_members, n_nodes, n_entries = state[[oa.N_MEMBERS, oa.N_NODES, oa.N_ENTRIES]].tolist()
+            each = self._arrays(state, n_members + 4, n_nodes + 2 * self._n_positive, n_entries + LEAST_ENTRIES)
+            overlap, members = each.overlap, each.members
+            part = take("members", n_members)
+            for name in _MEMBER:
+                getattr(overlap, name)[:n_members] = part.column(name).to_numpy()
+            for name in _OF_BATCH:
+                getattr(members, name)[:n_members] = part.column(name).to_numpy()
+            for name in ("columns", "derived", "reached"):
+                for number, row_of in enumerate(getattr(members, name)):
+                    if len(row_of):
+                        row_of[:n_members] = part.column(f"{name}{number}").to_numpy()
+            serials = self._next_serial + np.arange(n_members)
+            overlap.serial[:n_members] = serials
+            self._next_serial += n_members
+            if self._is_told:
+                self._ids.update(zip(serials.tolist(), part.column("id").to_pylist(), strict=True))
+            nodes, base = take("nodes", n_nodes), take("base", n_nodes * self._width)
+            overlap.node_member[:n_nodes] = nodes.column("member").to_numpy()
+            overlap.node_state[:n_nodes] = nodes.column("state").to_numpy()
+            overlap.base_whole[: len(base)] = base.column("whole").to_numpy()
+            overlap.base_scale[: len(base)] = base.column("scale").to_numpy()
+            room = len(overlap.node_member)
+            adjacent = take("adjacent", n_nodes * n_nodes).column("how").to_numpy().reshape(n_nodes, n_nodes)
+            overlap.adjacent.reshape(room, room)[:n_nodes, :n_nodes] = adjacent
+            entries, numbers = take("entries", n_entries), take("numbers", n_entries * self._width)
+            for name in _ENTRY:
+                getattr(overlap, name)[:n_entries] = entries.column(name).to_numpy()
+            for name, array in (("whole", overlap.whole), ("scale", overlap.scale)):
+                planes = array.reshape(-1, oa.N_PLANES, self._width)
+                planes[:n_entries, oa.TOTAL] = numbers.column(name).to_numpy().reshape(n_entries, self._width)
+            at_set = (overlap.entry_node[:n_entries] << int(state[oa.N_SLOTS])) + overlap.entry_used[:n_entries]
+            overlap.place[at_set] = np.arange(n_entries)
+            self._open[int(state[oa.PARTITION])] = each
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """The tables of one overlap."""
+
+    states: pa.Table
+    members: pa.Table
+    nodes: pa.Table
+    base: pa.Table
+    adjacent: pa.Table
+    entries: pa.Table
+    numbers: pa.Table
+
+    @classmethod
+    def of(cls, each: _Open, width: int, ids: Mapping[int, str] | None) -> _Saved:
+        overlap, members = each.overlap, each.members
+        state = overlap.state
+        n_members, n_nodes, n_entries = state[[oa.N_MEMBERS, oa.N_NODES, oa.N_ENTRIES]].tolist()
+        columns = {name: getattr(overlap, name)[:n_members] for name in _MEMBER}
+        columns |= {name: getattr(members, name)[:n_members] for name in _OF_BATCH}
+        for name in ("columns", "derived", "reached"):
+            rows: Sequence[np.ndarray] = getattr(members, name)
+            columns |= {f"{name}{number}": row[:n_members] for number, row in enumerate(rows) if len(row)}
+        table = pa.table(columns)
+        if ids is not None:
+            named = [ids[serial] for serial in overlap.serial[:n_members].tolist()]
+            table = table.append_column("id", pa.array(named, pa.string()))
+        room = len(overlap.node_member)
+        adjacent = overlap.adjacent.reshape(room, room)[:n_nodes, :n_nodes].reshape(-1)
+        totals = [
+            array.reshape(-1, oa.N_PLANES, width)[:n_entries, oa.TOTAL].reshape(-1)
+            for array in (overlap.whole, overlap.scale)
+        ]
+        return cls(
+            states=pa.table({f"s{number}": [int(value)] for number, value in enumerate(state)}),
+            members=table,
+            nodes=pa.table({"member": overlap.node_member[:n_nodes], "state": overlap.node_state[:n_nodes]}),
+            base=pa.table(
+                {"whole": overlap.base_whole[: n_nodes * width], "scale": overlap.base_scale[: n_nodes * width]}
+            ),
+            adjacent=pa.table({"how": adjacent}),
+            entries=pa.table({name: getattr(overlap, name)[:n_entries] for name in _ENTRY}),
+            numbers=pa.table({"whole": totals[0], "scale": totals[1]}),
+        )
+
+
+def _joins(plan: TrendPlan, template: ta.Template) -> Int64Array:
+    """How one state of the positive template follows another, (s, s)."""
+    n = len(plan.templates.positive.states)
+    found = np.full((n, n), oa.NO_JOIN)
+    for join in plan.joins:
+        if join.way is JoinWay.SUM:
+            found[join.source, join.target] = oa.SUMMED
+            continue
+        begin = int(template.scan_ends[join.target - 1]) if join.target else 0
+        scans = range(begin, int(template.scan_ends[join.target]))
+        found[join.source, join.target] = next(k for k in scans if template.scans[k, ta.SOURCE] == join.source)
+    return found
+
+
+__all__ = ["Retired", "TrendOverlaps"]

@@ -1,0 +1,156 @@
+"""Trends over events whose times are intervals, against every possible world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+
+from engine.compiled.query import CompiledQuery, compile_query
+from engine.errors import QueryError, UnsupportedQueryError
+from engine.events import FOREVER_MS, EventBatch
+from engine.matching.output.rows import Expectation
+from engine.matching.protocol import Limits
+from engine.reference import reference_output
+from engine.runtime.engine import Engine
+from tests.engine.trends.evaluation import check_events, check_overlaps, evaluated
+from tests.engine.trends.trend_strategies import SCHEMA, TrendCase, overlap_cases
+from tests.examples import examples
+
+
+def events(*times: tuple[str, int, int], **more: list[Any]) -> EventBatch:
+    rows = [
+        {
+            "event_id": f"e{n}",
+            "type": kind,
+            "t_lo_ms": lo,
+            "t_hi_ms": hi,
+            "source_rank": 0,
+            "source_seq": n,
+            **{name: values[n] for name, values in more.items()},
+        }
+        for n, (kind, lo, hi) in enumerate(times)
+    ]
+    return EventBatch.from_rows(rows, SCHEMA)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(overlap_cases())
+def test_rows_are_expected_values_over_all_worlds(case: TrendCase) -> None:
+    query = _planned(case)
+    try:
+        reference_output(query.resolved, case.stream)
+    except UnsupportedQueryError:  # too many worlds
+        assume(False)
+    check_overlaps(query, case)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(overlap_cases(max_events=5))
+def test_events_of_alerts(case: TrendCase) -> None:
+    query = _planned(case)
+    try:
+        check_events(compile_query(f"{case.query} ALERT warning 'found'", SCHEMA), case)
+    except UnsupportedQueryError:
+        assume(False)
+    assert query.explain()
+
+
+def _planned(case: TrendCase) -> CompiledQuery:
+    try:
+        return compile_query(case.query, SCHEMA)
+    except QueryError:
+        assume(False)
+        raise
+
+
+TWO = compile_query("PATTERN A+ WITHIN 10 SLIDE 10 RETURN COUNT(*)", SCHEMA)
+
+
+def test_an_event_is_in_a_trend_once() -> None:
+    """Each alone, and one of the two pairs where the times differ: 2 + 6/9. A walk that comes back has 74/27."""
+    stream = events(("A", 1, 3), ("A", 1, 3))
+    (row,) = evaluated(TWO, stream, SCHEMA)
+    assert row.values["count"] == pytest.approx(72 / 27, rel=1e-15)
+    assert row.expected is Expectation.EXPECTED
+    assert not row.exact
+
+
+@pytest.mark.parametrize(("room", "n_ways_back"), [(3, 0), (2, 2), (1, 4), (0, 6)])
+def test_without_room_a_way_back_counts_and_the_row_says_so(room: int, n_ways_back: int) -> None:
+    """Three events, of which one alone and two pairs; sequences of three have one each, or come back (A B A)."""
+    (row,) = evaluated(TWO, events(*[("A", 1, 3)] * 3), SCHEMA, limits=Limits(trend_overlap=room))
+    assert row.values["count"] == pytest.approx(3 + 3 * 6 / 9 + (6 + n_ways_back) / 27, rel=1e-14)
+    assert row.expected is (Expectation.UPPER_BOUND if n_ways_back else Expectation.EXPECTED)
+
+
+def test_what_cannot_come_back_needs_no_room() -> None:
+    query = compile_query("PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 20 SLIDE 20 RETURN COUNT(*)", SCHEMA)
+    stream = events(*(("A", 1, 9) for _ in range(12)), x=list(range(12)))
+    (row,) = evaluated(query, stream, SCHEMA, limits=Limits(trend_overlap=0))
+    # C(12, k) sets of k events, in the one order of their values with probability C(9, k) / 9^k
+    expected = sum(_choose(12, k) * _choose(9, k) / 9**k for k in range(1, 10))
+    assert row.values["count"] == pytest.approx(expected, rel=1e-12)
+    assert row.expected is Expectation.EXPECTED
+
+
+def _choose(n: int, k: int) -> float:
+    found = 1.0
+    for i in range(k):
+        found *= (n - i) / (i + 1)
+    return found
+
+
+def test_intervals_that_leave_nothing_open_count_as_exact_times() -> None:
+    (row,) = evaluated(TWO, events(("A", 1, 3), ("A", 4, 4), ("A", 5, 9)), SCHEMA)
+    assert row.values["count"] == 7
+    assert isinstance(row.values["count"], int)
+    assert row.exact
+    assert row.expected is None
+
+
+def test_a_window_has_the_part_of_an_interval_that_lies_in_it() -> None:
+    rows = evaluated(TWO, events(("A", 8, 12)), SCHEMA)
+    assert {row.window: row.values["count"] for row in rows} == pytest.approx({(0, 10): 3 / 5, (10, 20): 2 / 5})
+
+
+def test_having_compares_the_expected_value() -> None:
+    stream = events(("A", 1, 3), ("A", 1, 3))
+    for bound, n_rows in (("2.6", 1), ("2.7", 0)):
+        query = compile_query(f"PATTERN A+ WITHIN 10 SLIDE 10 HAVING COUNT(*) > {bound} RETURN COUNT(*)", SCHEMA)
+        assert len(evaluated(query, stream, SCHEMA)) == n_rows
+
+
+@pytest.mark.parametrize(
+    ("query", "more"),
+    [
+        ("PATTERN SEQ(A+, NOT C, B)", {}),
+        ("PATTERN A+", {"skew_ms": [0, 1, 0]}),
+        ("PATTERN A+", {"weights": [None, [0.5, 0.25, 0.25], None]}),
+        ("PATTERN A+", {"clock_id": ["k", "k", "k"]}),
+    ],
+)
+def test_what_cannot_be_taken_is_left_out_and_counted(query: str, more: dict[str, list[Any]]) -> None:
+    compiled = compile_query(f"{query} WITHIN 20 SLIDE 20 RETURN COUNT(*)", SCHEMA)
+    running = Engine([compiled], SCHEMA)
+    running.process(events(("A", 1, 1), ("A", 1, 3), ("B", 9, 9), **more), 5)
+    again = Engine([compiled], SCHEMA)
+    again.restore(running.save())
+    for each in (running, again):
+        (row,) = each.process(EventBatch.empty(), FOREVER_MS)
+        assert row.values["count"] == 1
+        assert each.statistics[compiled.name].n_rejected == 1
+
+
+def test_many_that_overlap_have_an_end() -> None:
+    """A chain without a gap: what is over is let go, and what is open is told as an upper bound."""
+    query = compile_query("PATTERN A+ WITHIN 20 SLIDE 20 RETURN COUNT(*)", SCHEMA)
+    running = Engine([query], SCHEMA, limits=Limits(trend_overlap=2))
+    rows = []
+    for n in range(0, 400, 10):
+        rows += running.process(events(*(("A", n + k, n + k + 14) for k in range(10))), n + 10)
+        assert running.statistics[query.name].n_kept < 60
+    assert len(rows) == 20  # from (-20, 0] to (360, 380]
+    assert rows[0].expected is Expectation.EXPECTED  # it has one event alone
+    assert all(row.expected is Expectation.UPPER_BOUND for row in rows[1:])
