@@ -9,8 +9,12 @@ from engine.errors import UnsupportedQueryError
 from tests.engine.trends.trend_strategies import SCHEMA
 
 
-@pytest.mark.parametrize("pattern", ["A+", "AND(A, B)", "A{1000}"])
-def test_trends_are_refused_before_anything_is_planned(pattern: str) -> None:
-    request = QueryRequest(f"PATTERN {pattern} WITHIN 10 SLIDE 5 RETURN COUNT(*)", {}, None, None)
-    with pytest.raises(UnsupportedQueryError, match="queries about trends are not evaluated here"):
-        request.compiled(SCHEMA)
+def asked(pattern: str) -> QueryRequest:
+    return QueryRequest(f"PATTERN {pattern} WITHIN 10 SLIDE 5 RETURN COUNT(*)", {}, None, None)
+
+
+def test_a_query_about_trends_is_compiled_as_any_other() -> None:
+    (query,) = asked("A+").compiled(SCHEMA)
+    assert query.resolved.is_trend
+    with pytest.raises(UnsupportedQueryError, match="1000 repetitions are told apart"):
+        asked("A{1000}").compiled(SCHEMA)
