@@ -9,14 +9,11 @@ from __future__ import annotations
 import threading
 from math import prod
 from sys import getrefcount
-from typing import TypeVar
 
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
 from engine.kernels.compile.types import Int32Array
-
-SomeArray = TypeVar("SomeArray", Int32Array, Int64Array)
 
 _LEAST = 16_384
 _ROOMY = 4  # memory that is so many times too large is not taken
@@ -55,11 +52,6 @@ class ArrayPool:
         return self.integers(*shape).view(np.float64)
 
 
-def first_of(array: SomeArray, n: int) -> SomeArray:
-    """The first n numbers of an array of a pool, for who may keep them for long: copied where they are a small part."""
-    return array[:n].copy() if _ROOMY * n < len(array) else array[:n]
-
-
 _of_thread = threading.local()
 
 
@@ -71,4 +63,4 @@ def own_pool() -> ArrayPool:
     return found
 
 
-__all__ = ["ArrayPool", "first_of", "own_pool"]
+__all__ = ["ArrayPool", "own_pool"]

@@ -43,11 +43,14 @@ def coded(ids: IdColumn, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array
     low, high = min(span[0] for span in spans), max(span[1] for span in spans)
     n = sum(map(len, groups))
     if high - low < n:
-        return ids.between(low, high + 1), [(rows - low).astype(np.int32) for rows in groups]
+        found = [room_for(np.int32, len(rows)) for rows in groups]
+        for rows, codes in zip(groups, found, strict=True):
+            np.subtract(rows, low, out=codes, casting="unsafe")  # small: the span is less than the rows
+        return ids.between(low, high + 1), found
     if high - low < _MOST_SPAN or high - low < _SPARSE * n:
         number_of = np.full(high - low + 1, -1, np.int32)
         distinct, n_distinct = np.empty(min(len(number_of), n), np.int64), 0
-        found = [np.empty(len(rows), np.int32) for rows in groups]
+        found = [room_for(np.int32, len(rows)) for rows in groups]
         for rows, codes in zip(groups, found, strict=True):
             n_distinct = number_rows(rows, low, number_of, codes, distinct, n_distinct)
         distinct = distinct[:n_distinct]

@@ -14,19 +14,20 @@ import numpy as np
 import pyarrow.compute as pc
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.compile.types import Int32Array
 from engine.kernels.pairs.independent import MOST, IndependentTables, replay_all
 from engine.kernels.pairs.independent_chains import find_pairs, longest_path
 from engine.kernels.pairs.independent_counting import count_pairs
 from engine.kernels.pairs.independent_listing import list_pairs
 from engine.language import ast
-from engine.matching.output.arrow import ranges, with_ends
+from engine.matching.output.arrow import ranges, room_for, with_ends
 from engine.matching.output.match_blocks import MatchBlock
 from engine.matching.output.rows import Binding
 from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.independent import IndependentForm
 from engine.plan.sequence.model import SequencePlan
-from engine.stream.buffers import first_of, own_pool
+from engine.stream.buffers import own_pool
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
 from engine.stream.store import EventStore
@@ -38,6 +39,10 @@ bounded memory."""
 
 BLOCK_MATCHES = 262_144
 """Matches of a block."""
+
+_FEW_MATCHES = 8_192
+"""Blocks with fewer are copied from memory that the next one is made in: new memory for as many as there may be would
+be mapped and given back each time. What is kept of a block is no larger than it is."""
 
 _NO_RANKS: Int64Array = np.empty(0, np.int64)
 
@@ -137,6 +142,7 @@ class IndependentPairs:
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._programs = plan.return_programs
         self.is_cut = False
+        self._n_listed = 0  # matches of the last block
 
     def counted(self, intake: Intake, start: int, most_events: int | None = None) -> Iterator[IndependentBlock]:
         """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size; where
@@ -180,25 +186,27 @@ class IndependentPairs:
         longest = longest_path(before, pairs)
         cursor, path = np.zeros(2, np.int64), np.empty((3, longest), np.int64)
         lo_ms, hi_ms = store.t_lo_ms[pairs[:, 0]], store.t_hi_ms[pairs[:, 1]]
-        pool = own_pool()
         while cursor[0] < len(pairs):
-            room = most + 2 * longest + 4
-            node_parent, node_row = pool.codes(room), pool.integers(room)
-            match_node, match_pair = pool.codes(most), pool.codes(most)
+            room, is_small = most + 2 * longest + 4, self._n_listed < _FEW_MATCHES
+            node_parent, node_row, match_node, match_pair = _again(room, most) if is_small else _anew(room, most)
             n_nodes, n = list_pairs(
                 self._tables, store.columns, masks.begin, masks.take, before, pairs, ranks, cursor, path,
                 node_parent, node_row, match_node, match_pair,
             )  # fmt: skip
             if not n:
                 continue
+            self._n_listed = n
+            if is_small:
+                node_parent, node_row = node_parent[:n_nodes].copy(), node_row[:n_nodes].copy()
+                match_node, match_pair = match_node[:n].copy(), match_pair[:n].copy()
             block = MatchBlock(
                 plan=self.plan,
                 source=store.as_it_is(),
                 kleene=self.form.kleene,
-                node_parent=first_of(node_parent, n_nodes),
-                node_row=first_of(node_row, n_nodes),
-                match_node=first_of(match_node, n),
-                match_pair=first_of(match_pair, n),
+                node_parent=node_parent[:n_nodes],
+                node_row=node_row[:n_nodes],
+                match_node=match_node[:n],
+                match_pair=match_pair[:n],
                 pairs=pairs,
                 pair_lo_ms=lo_ms,
                 pair_hi_ms=hi_ms,
@@ -218,6 +226,22 @@ class IndependentPairs:
         ranks = np.empty(high, np.int64)
         ranks[low + np.asarray(pc.sort_indices(store.ids.whole().slice(low, high - low)))] = np.arange(high - low)
         return ranks
+
+
+def _again(n_nodes: int, n_matches: int) -> tuple[Int32Array, Int64Array, Int32Array, Int32Array]:
+    """Memory for a trie, see `list_pairs`: that of the one before, where nobody has it any longer."""
+    pool = own_pool()
+    return pool.codes(n_nodes), pool.integers(n_nodes), pool.codes(n_matches), pool.codes(n_matches)
+
+
+def _anew(n_nodes: int, n_matches: int) -> tuple[Int32Array, Int64Array, Int32Array, Int32Array]:
+    """As `_again`, of its own."""
+    return (
+        room_for(np.int32, n_nodes),
+        room_for(np.int64, n_nodes),
+        room_for(np.int32, n_matches),
+        room_for(np.int32, n_matches),
+    )
 
 
 def independent_tables(plan: SequencePlan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:

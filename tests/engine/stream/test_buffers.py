@@ -6,8 +6,10 @@ import threading
 
 import numpy as np
 
-from engine.events import Int64Array
+from engine.events import AttributeType, EventBatch, EventSchema, Int64Array
 from engine.stream.buffers import ArrayPool, own_pool
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 
 def begin_of(array: Int64Array) -> int:
@@ -52,3 +54,19 @@ def test_each_thread_has_its_own() -> None:
     other.join()
     assert own_pool() is own_pool()
     assert found[0] is not own_pool()
+
+
+def test_columns_of_a_batch_stay_as_they_are_for_as_long_as_it_is_there() -> None:
+    interner, kinds = Interner(), {"x": AttributeType.INT}
+    schema = EventSchema.of({"A": kinds})
+    held: list[StreamColumns] = []
+    for number in range(4):
+        batch = EventBatch.from_columns(
+            {"event_id": list("abc"), "type": ["A"] * 3, "t_lo_ms": [1, 2, 3], "x": [number, number + 1, number + 2]},
+            schema,
+        )
+        held.append(StreamColumns(batch, interner))
+        held[-1].stacked(("x",), kinds)
+        if number == 1:
+            del held[0]  # the next batch may have its memory
+    assert [stream.column("x", AttributeType.INT).tolist() for stream in held] == [[n, n + 1, n + 2] for n in (1, 2, 3)]
