@@ -47,7 +47,7 @@ MAIN = sys.modules["__main__"]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 _HERE = Path(__file__).parent
-_CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock")
+_CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock", "damage", "storm", "receivers")
 SPARK = "spark"
 """The fixture that starts a JVM, and the group of the tests that need it."""
 LONG_GROUPS = (
@@ -57,6 +57,7 @@ LONG_GROUPS = (
     str(_HERE / "spark_jobs/test_interruption.py"),
     *(str(_HERE / f"torture/test_{name}.py") for name in _CAMPAIGNS),
     str(_HERE / "fuzz/test_costs.py"),
+    str(_HERE / "test_patterns.py"),
 )
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
 
