@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,6 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False)
 settings.load_profile(PROFILE)
 
-# Imports and collecting make a million objects that stay: see `pytest_collection_finish`.
-gc.disable()
-
 # A command under test leaves no process behind that compiles.
 os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
 
@@ -60,6 +57,16 @@ LONG_GROUPS = (
     str(_HERE / "test_patterns.py"),
 )
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """A million objects are made that stay: there is no garbage to look for among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
@@ -98,7 +105,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser.
     """
-    gc.enable()
     gc.collect()
     gc.freeze()
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
