@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,6 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False)
 settings.load_profile(PROFILE)
 
-# Imports and collecting make a million objects that stay: see `pytest_collection_finish`.
-gc.disable()
-
 # A command under test leaves no process behind that compiles.
 os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
 
@@ -47,7 +44,7 @@ MAIN = sys.modules["__main__"]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 _HERE = Path(__file__).parent
-_CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock")
+_CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock", "damage", "storm", "receivers")
 SPARK = "spark"
 """The fixture that starts a JVM, and the group of the tests that need it."""
 LONG_GROUPS = (
@@ -57,8 +54,19 @@ LONG_GROUPS = (
     str(_HERE / "spark_jobs/test_interruption.py"),
     *(str(_HERE / f"torture/test_{name}.py") for name in _CAMPAIGNS),
     str(_HERE / "fuzz/test_costs.py"),
+    str(_HERE / "test_patterns.py"),
 )
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """A million objects are made that stay: there is no garbage to look for among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
@@ -97,7 +105,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser.
     """
-    gc.enable()
     gc.collect()
     gc.freeze()
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
