@@ -94,7 +94,9 @@ def test_the_cluster_with_its_hosts_load_and_alerts(visitor: OwnVisitor, served:
     page = own.open("cluster", "Cluster")
     expect(page.get_by_role("heading", name="cpu_user by host")).to_be_visible()
     expect(page.get_by_test_id("stVegaLiteChart").locator("svg, canvas")).to_have_count(3)
-    own.reads(*served.summary["alerts"], f"{len(HOSTS) + len(HOSTILE)} hosts", "2 episodes of imbalance of at least 1 min")
+    own.reads(
+        *served.summary["alerts"], f"{len(HOSTS) + len(HOSTILE)} hosts", "2 episodes of imbalance of at least 1 min"
+    )
 
 
 def test_charts_have_all_of_their_legends_in_a_narrow_window(visitor: OwnVisitor, served: Site) -> None:
