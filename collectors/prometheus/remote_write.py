@@ -3,6 +3,10 @@
 The samples of one scrape of a target have one time, and may come in several requests: they are looked at together once
 every sender is `settle_ms` further. So the source promises by each sender's newest sample; a sender that has not been
 heard of for `silence_ms` is not waited for, and what it sends when it is back is late, like anything that is late.
+
+A sender with a backlog sends by several connections, of which one may be far ahead of another. A scrape that lacks
+series which the target had lately waits for them, `patience_ms` long and without holding up others; then metrics of
+which a part is missing are left out: a sum of some of them would be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from collectors.base import (
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows
 from collectors.prometheus.exposition import Sample
-from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Reading, ReadingSet, Value
+from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Reading, ReadingSet, Value, series_key
 from collectors.prometheus.spool import Place, Record, SpoolReader
 
 POSITION_VERSION = 1
@@ -60,6 +64,11 @@ class RemoteWriteOptions:
             raise OptionError("remote_write: no metric is chosen; expected at least one")
 
     @property
+    def patience_ms(self) -> int:
+        """How long a scrape waits for series that the target had."""
+        return 4 * self.settle_ms
+
+    @property
     def max_gap_ms(self) -> int:
         """Growth is told between two scrapes that are no further apart."""
         return 2 * self.step_ms
@@ -72,12 +81,13 @@ class RemoteWriteOptions:
 
 @dataclass(slots=True)
 class _Target:
-    """What is remembered of a target: its last scrape, and those that are not settled."""
+    """What is remembered of a target: its series, and scrapes that are not settled."""
 
     cluster: str
     host: str
     instance: str
-    levels: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By series the time and value of its last sample that was told of."""
     t_ms: int | None = None
     waiting: dict[int, list[Sample]] = field(default_factory=dict)
 
@@ -120,7 +130,7 @@ class RemoteWriteCollector:
         reference_ms = records[-1].received_ms if is_behind and records else now_ms
         horizon_ms = self._horizon_ms(reference_ms)
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
-        self._tell_settled(rows, horizon_ms - self._options.settle_ms)
+        self._tell_settled(rows, horizon_ms)
         promised_ms = horizon_ms - self._options.settle_ms - self._options.ahead_ms
         self._watermark_ms = next_watermark(self._watermark_ms, promised_ms, now_ms)
         self._forget(now_ms)
@@ -136,13 +146,13 @@ class RemoteWriteCollector:
             "targets": pa.table(
                 {
                     "target": [json.dumps([t.cluster, t.host, t.instance, t.t_ms]) for t in self._targets.values()],
-                    "levels": [json.dumps(target.levels) for target in self._targets.values()],
+                    "seen": [json.dumps(target.seen) for target in self._targets.values()],
                     "waiting": [
                         json.dumps([[t, [[s.name, dict(s.labels), s.value] for s in group]] for t, group in each])
                         for each in (sorted(target.waiting.items()) for target in self._targets.values())
                     ],
                 },
-                pa.schema([(name, pa.string()) for name in ("target", "levels", "waiting")]),
+                pa.schema([(name, pa.string()) for name in ("target", "seen", "waiting")]),
             ),
         }
 
@@ -174,7 +184,7 @@ class RemoteWriteCollector:
                 continue
             newest_ms = max(newest_ms, t_ms)
             target = self._target_of(sample.labels)
-            if target is None or sample.name not in self._readings.metrics:
+            if target is None or not self._readings.uses(sample):
                 n_unused += 1
                 continue
             target.waiting.setdefault(t_ms, []).append(sample)
@@ -232,19 +242,38 @@ class RemoteWriteCollector:
 
     # ---- telling -----------------------------------------------------------------------------------------------
 
-    def _tell_settled(self, rows: EventRows, until_ms: int) -> None:
-        settled = sorted((t, key) for key, target in self._targets.items() for t in target.waiting if t <= until_ms)
-        for t_ms, key in settled:
-            target = self._targets[key]
-            samples = _distinct(target.waiting.pop(t_ms))
-            before = target.t_ms
-            follows = before is not None and 0 < t_ms - before <= self._options.max_gap_ms
-            seconds = (t_ms - before) / 1000 if follows and before is not None else None
-            values = self._readings.values(samples, target.levels if follows else None, seconds)
-            for value in values:
-                self._add(rows, target, value, t_ms, before)
-            if before is None or t_ms > before:
-                target.levels, target.t_ms = self._readings.levels(samples), t_ms
+    def _tell_settled(self, rows: EventRows, horizon_ms: int) -> None:
+        options = self._options
+        for target in self._targets.values():
+            for t_ms in sorted(t for t in target.waiting if t <= horizon_ms - options.settle_ms):
+                group = _distinct(target.waiting[t_ms])
+                missing = self._missing(target, group, t_ms)
+                if missing and t_ms > horizon_ms - options.patience_ms:
+                    break  # further scrapes of it wait, too: growth is from one to the next
+                del target.waiting[t_ms]
+                cut_off = {key.partition("\0")[0] for key in missing}
+                self._tell(rows, target, {k: s for k, s in group.items() if s.name not in cut_off}, t_ms)
+
+    def _missing(self, target: _Target, group: Mapping[str, Sample], t_ms: int) -> list[str]:
+        """Series that the target had lately and that this scrape has not (yet)."""
+        oldest_ms = t_ms - self._options.patience_ms
+        return [key for key, (seen_ms, _) in target.seen.items() if oldest_ms <= seen_ms < t_ms and key not in group]
+
+    def _tell(self, rows: EventRows, target: _Target, group: Mapping[str, Sample], t_ms: int) -> None:
+        times = [target.seen[key][0] for key in group if key in target.seen]
+        before_ms = max((t for t in times if t_ms - self._options.max_gap_ms <= t < t_ms), default=None)
+        levels = None
+        if before_ms is not None:
+            levels = {key: target.seen[key][1] for key in group if target.seen.get(key, (0,))[0] == before_ms}
+        seconds = None if before_ms is None else (t_ms - before_ms) / 1000
+        for value in self._readings.values(list(group.values()), levels, seconds):
+            self._add(rows, target, value, t_ms, before_ms)
+        for key, sample in group.items():
+            if target.seen.get(key, (0,))[0] < t_ms:
+                target.seen[key] = t_ms, sample.value
+        oldest_ms = t_ms - 2 * self._options.patience_ms
+        target.seen = {key: known for key, known in target.seen.items() if known[0] >= oldest_ms}
+        target.t_ms = max(t_ms, target.t_ms or t_ms)
 
     def _add(self, rows: EventRows, target: _Target, value: Value, t_ms: int, before_ms: int | None) -> None:
         reading = value.reading
@@ -256,12 +285,12 @@ class RemoteWriteCollector:
         rows.add("Metric", event_id, t_lo_ms, clock, origin, attributes, t_hi_ms=t_ms)
 
 
-def _distinct(samples: list[Sample]) -> list[Sample]:
-    """A request that was sent again is there twice."""
-    first: dict[tuple[str, frozenset[tuple[str, str]]], Sample] = {}
+def _distinct(samples: list[Sample]) -> dict[str, Sample]:
+    """By series; a request that was sent again is there twice."""
+    first: dict[str, Sample] = {}
     for sample in samples:
-        first.setdefault((sample.name, frozenset(sample.labels.items())), sample)
-    return list(first.values())
+        first.setdefault(series_key(sample), sample)
+    return first
 
 
 def _read(
@@ -269,11 +298,11 @@ def _read(
 ) -> tuple[int | None, Place, dict[str, _Sender], dict[tuple[str, str], _Target]]:
     senders = {str(name): _Sender(int(newest), int(heard)) for name, (newest, heard) in saved["senders"].items()}
     targets: dict[tuple[str, str], _Target] = {}
-    columns = (saved["targets"].column(name).to_pylist() for name in ("target", "levels", "waiting"))
-    for told, levels, waiting in zip(*columns, strict=True):
+    columns = (saved["targets"].column(name).to_pylist() for name in ("target", "seen", "waiting"))
+    for told, seen, waiting in zip(*columns, strict=True):
         cluster, host, instance, t_ms = json.loads(told)
         target = _Target(str(cluster), str(host), str(instance), t_ms=None if t_ms is None else int(t_ms))
-        target.levels = {str(key): float(level) for key, level in json.loads(levels).items()}
+        target.seen = {str(key): (int(t), float(value)) for key, (t, value) in json.loads(seen).items()}
         for t, group in json.loads(waiting):
             target.waiting[int(t)] = [Sample(str(n), dict(labels), float(value), int(t)) for n, labels, value in group]
         targets[target.cluster, target.instance] = target

@@ -121,6 +121,39 @@ def test_a_sender_goes_on_after_a_restart_of_this_program(tmp_path: Path) -> Non
     assert min(row[3] for row in metrics(told)) >= before.watermark_ms
 
 
+def cpu(t_ms: int, mode: str, value: float) -> Sample:
+    return sample("node_cpu_seconds_total", value, t_ms, cpu="0", mode=mode)
+
+
+def test_connections_of_a_sender_that_are_far_apart_cost_nothing_and_nothing_is_wrong(tmp_path: Path) -> None:
+    """A backlog: one sends half of the series of all scrapes long before another sends the rest."""
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    sender.send(T0, cpu(T0, "idle", 100.0), cpu(T0, "user", 50.0))
+    source.poll(T0)
+    later = T0 + 600_000
+    scrapes = range(1, 6)
+    for number in scrapes:
+        sender.send(later, cpu(T0 + number * 15_000, "user", 50.0 + 3 * number))
+    assert metrics(source.poll(later)) == [("node1", "cpu_num", 1.0, T0, T0)]  # of the first scrape, which is whole
+    for number in scrapes:
+        sender.send(later, cpu(T0 + number * 15_000, "idle", 100.0 + 9 * number))
+    told = [row[2] for row in metrics(source.poll(later + SECOND)) if row[1] == "cpu_user"]
+    assert told == [25.0] * 3
+
+
+def test_a_series_that_is_gone_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    sender, source, told = Sender(tmp_path), collector(tmp_path), []
+    for number in range(40):
+        t_ms = T0 + number * 15_000
+        both = (cpu(t_ms, "idle", 100.0 + 9 * number), cpu(t_ms, "user", 50.0 + 3 * number))
+        sender.send(t_ms, *(both if number < 5 else both[1:]), sample("node_load1", 1.0, t_ms))
+        told += metrics(source.poll(t_ms))
+    shares = [(value, hi) for _, name, value, _, hi in told if name == "cpu_user"]
+    assert {value for value, hi in shares if hi < T0 + 75_000} == {25.0}
+    assert {value for value, hi in shares if hi > T0 + 75_000} <= {100.0}  # once idle is none of its series any more
+    assert [hi for _, name, _, _, hi in told if name == "load_one"] == [T0 + n * 15_000 for n in range(38)]
+
+
 def test_what_is_sent_again_is_told_once(tmp_path: Path) -> None:
     sender, source = Sender(tmp_path), collector(tmp_path)
     for number in (0, 1, 1, 0, 2, 3, 4):
