@@ -7,6 +7,7 @@ at all and sends it again, and throws away what is answered with 4xx: so that is
 from __future__ import annotations
 
 import hmac
+import math
 import socket
 import ssl
 import threading
@@ -41,6 +42,7 @@ REQUEST_S = 30.0
 N_DECODING = 2
 """Requests that are unpacked side by side: each may take `max_unpacked` and more."""
 MAX_DRAIN_BYTES = 1 << 16
+TOLD_PER_MIN = 6
 
 
 class RefusedError(Exception):
@@ -92,6 +94,7 @@ class WriteReceiver:
         self.decoding = threading.BoundedSemaphore(N_DECODING)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
+        self._told_s = -math.inf
 
     @property
     def port(self) -> int:
@@ -142,6 +145,13 @@ class WriteReceiver:
             except SpoolError as error:
                 raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
 
+    def tell_refused(self, sender: str, refused: RefusedError) -> None:
+        """In the log, some a minute: whoever can connect must not fill the disk with it."""
+        now_s = time.monotonic()
+        if now_s - self._told_s >= 60.0 / TOLD_PER_MIN:
+            self._told_s = now_s
+            log.warning("remote write refused", sender=printable(sender), status=refused.status.value, why=str(refused))
+
     def lets_in(self, head: Message) -> bool:
         """Whether the request shows the token, where one is wanted."""
         if self.secrets.token is None:
@@ -168,7 +178,7 @@ class _Handler(BaseRequestHandler):
                 self._arm(secured)
                 secured.do_handshake()
             self._serve(connection)
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError):
             return  # the sender is gone, or too slow, and sends again
         finally:
             if connection is not self.request:
@@ -180,7 +190,7 @@ class _Handler(BaseRequestHandler):
         try:
             sender = self._request(connection)
         except RefusedError as refused:
-            log.warning("remote write refused", sender=printable(str(self.client_address[0])), why=str(refused))
+            receiver.tell_refused(str(self.client_address[0]), refused)
             self._answer(connection, refused.status, str(refused))
             receiver.answered(refused.status.value)
             return

@@ -11,8 +11,8 @@ which a part is missing are left out: a sum of some of them would be wrong.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from collectors.base import (
     Collected,
+    Lasting,
     OptionError,
     ProblemLog,
     next_watermark,
@@ -32,9 +33,15 @@ from collectors.lifecycle import EventRows
 from collectors.prometheus.exposition import Sample
 from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Reading, ReadingSet, Value, series_key
 from collectors.prometheus.spool import Place, Record, SpoolReader
+from engine.events import FOREVER_MS
 
 POSITION_VERSION = 1
-MAX_POLL_BYTES = 1 << 26
+MAX_PART_BYTES = 1 << 22
+"""Of the spool that are read at once: as objects they are ten times as many."""
+MAX_PARTS = 16
+"""That one poll reads."""
+MAX_WAITING = 2_000_000
+"""Samples that are not settled; with more of them scrapes are told as they are."""
 MAX_SENDERS = 1_000
 MAX_TARGETS = 20_000
 MOST_AHEAD_MS = 60_000
@@ -80,6 +87,14 @@ class RemoteWriteOptions:
 
 
 @dataclass(slots=True)
+class _Part:
+    """Of the spool: where it begins, and how many of its samples are not settled."""
+
+    place: Place
+    n_waiting: int = 0
+
+
+@dataclass(slots=True)
 class _Target:
     """What is remembered of a target: its series, and scrapes that are not settled."""
 
@@ -89,7 +104,7 @@ class _Target:
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By series the time and value of its last sample that was told of."""
     t_ms: int | None = None
-    waiting: dict[int, list[Sample]] = field(default_factory=dict)
+    waiting: dict[int, list[tuple[_Part, Sample]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -109,6 +124,8 @@ class RemoteWriteCollector:
         self._readings = ReadingSet(options.readings)
         self._problems = ProblemLog(self.name)
         self._place = Place()
+        self._parts: deque[_Part] = deque()
+        """Those that have samples which are not settled, and others between them."""
         self._targets: dict[tuple[str, str], _Target] = {}
         self._senders: dict[str, _Sender] = {}
         self._watermark_ms: int | None = None
@@ -121,46 +138,36 @@ class RemoteWriteCollector:
             self._is_restored = False
             for sender in self._senders.values():
                 sender.heard_ms = max(sender.heard_ms, now_ms)
-        records, self._place, is_behind, damaged = self._reader.read(self._place, MAX_POLL_BYTES)
-        for message in damaged:
-            self._problems.report(str(self._options.folder), "damaged", message, key=message)
-        n_others = 0
-        for record in records:
-            n_others += record.n_others + self._take(record)
-        reference_ms = records[-1].received_ms if is_behind and records else now_ms
+        n_others, reference_ms = self._read(now_ms)
         horizon_ms = self._horizon_ms(reference_ms)
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
         self._tell_settled(rows, horizon_ms)
+        if sum(part.n_waiting for part in self._parts) > MAX_WAITING:
+            self._tell_settled(rows, FOREVER_MS)
+        while self._parts and not self._parts[0].n_waiting:
+            self._parts.popleft()
         promised_ms = horizon_ms - self._options.settle_ms - self._options.ahead_ms
         self._watermark_ms = next_watermark(self._watermark_ms, promised_ms, now_ms)
         self._forget(now_ms)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain(), n_unselected=n_others)
 
     def checkpoint(self) -> dict[str, Any]:
-        """How far the spool is read, and what of it is not settled."""
+        """Up to where all of the spool is settled, and the series of targets: what is behind that is read again."""
+        place = self._parts[0].place if self._parts else self._place
         return {
             "version": POSITION_VERSION,
             "watermark_ms": self._watermark_ms,
-            "place": [self._place.segment, self._place.offset],
+            "place": [place.segment, place.offset],
             "senders": {name: [sender.newest_ms, sender.heard_ms] for name, sender in self._senders.items()},
-            "targets": pa.table(
-                {
-                    "target": [json.dumps([t.cluster, t.host, t.instance, t.t_ms]) for t in self._targets.values()],
-                    "seen": [json.dumps(target.seen) for target in self._targets.values()],
-                    "waiting": [
-                        json.dumps([[t, [[s.name, dict(s.labels), s.value] for s in group]] for t, group in each])
-                        for each in (sorted(target.waiting.items()) for target in self._targets.values())
-                    ],
-                },
-                pa.schema([(name, pa.string()) for name in ("target", "seen", "waiting")]),
-            ),
+            "targets": [[t.cluster, t.host, t.instance, t.t_ms] for t in self._targets.values()],
+            "series": Lasting(_series_table(list(self._targets.values()))),
         }
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Take up a position; raises PositionError when it is not one of this collector's."""
-        (self._watermark_ms, self._place, self._senders, self._targets) = read_position(
-            position, POSITION_VERSION, _read
-        )
+        found = read_position(position, POSITION_VERSION, _position)
+        self._watermark_ms, self._place, self._senders, self._targets = found
+        self._parts.clear()
         self._is_restored = True
 
     def committed(self, position: Mapping[str, Any]) -> None:
@@ -172,7 +179,24 @@ class RemoteWriteCollector:
 
     # ---- taking ------------------------------------------------------------------------------------------------
 
-    def _take(self, record: Record) -> int:
+    def _read(self, now_ms: int) -> tuple[int, int]:
+        """What has come, some parts at most; returns how much of it is of no use, and of when it is."""
+        n_others, reference_ms = 0, now_ms
+        for _ in range(MAX_PARTS):
+            part = _Part(self._place)
+            records, self._place, is_behind, damaged = self._reader.read(self._place, MAX_PART_BYTES)
+            for message in damaged:
+                self._problems.report(str(self._options.folder), "damaged", message, key=message)
+            self._parts.append(part)
+            for record in records:
+                n_others += record.n_others + self._take(record, part)
+            if not is_behind:
+                return n_others, now_ms
+            if records:
+                reference_ms = records[-1].received_ms
+        return n_others, reference_ms
+
+    def _take(self, record: Record, part: _Part) -> int:
         """Returns how many samples are of no use."""
         n_unused, newest_ms = 0, 0
         for sample in record.samples:
@@ -187,7 +211,10 @@ class RemoteWriteCollector:
             if target is None or not self._readings.uses(sample):
                 n_unused += 1
                 continue
-            target.waiting.setdefault(t_ms, []).append(sample)
+            if target.seen.get(series_key(sample), (0,))[0] >= t_ms:
+                continue  # read again, or sent again
+            target.waiting.setdefault(t_ms, []).append((part, sample))
+            part.n_waiting += 1
         if newest_ms:
             self._hear(record.sender, newest_ms, record.received_ms)
         return n_unused
@@ -246,11 +273,12 @@ class RemoteWriteCollector:
         options = self._options
         for target in self._targets.values():
             for t_ms in sorted(t for t in target.waiting if t <= horizon_ms - options.settle_ms):
-                group = _distinct(target.waiting[t_ms])
+                group = _distinct(sample for _, sample in target.waiting[t_ms])
                 missing = self._missing(target, group, t_ms)
                 if missing and t_ms > horizon_ms - options.patience_ms:
                     break  # further scrapes of it wait, too: growth is from one to the next
-                del target.waiting[t_ms]
+                for part, _ in target.waiting.pop(t_ms):
+                    part.n_waiting -= 1
                 cut_off = {key.partition("\0")[0] for key in missing}
                 self._tell(rows, target, {k: s for k, s in group.items() if s.name not in cut_off}, t_ms)
 
@@ -285,7 +313,7 @@ class RemoteWriteCollector:
         rows.add("Metric", event_id, t_lo_ms, clock, origin, attributes, t_hi_ms=t_ms)
 
 
-def _distinct(samples: list[Sample]) -> dict[str, Sample]:
+def _distinct(samples: Iterable[Sample]) -> dict[str, Sample]:
     """By series; a request that was sent again is there twice."""
     first: dict[str, Sample] = {}
     for sample in samples:
@@ -293,22 +321,40 @@ def _distinct(samples: list[Sample]) -> dict[str, Sample]:
     return first
 
 
-def _read(
+def _series_table(targets: list[_Target]) -> pa.Table:
+    idx, keys, times, values = list[int](), list[str](), list[int](), list[float]()
+    for number, target in enumerate(targets):
+        idx += [number] * len(target.seen)
+        keys += target.seen
+        times += [t_ms for t_ms, _ in target.seen.values()]
+        values += [value for _, value in target.seen.values()]
+    return pa.table(
+        {
+            "target": pa.array(idx, pa.int32()),
+            "series": pa.array(keys, pa.string()).dictionary_encode(),
+            "t_ms": pa.array(times, pa.int64()),
+            "value": pa.array(values, pa.float64()),
+        }
+    )
+
+
+def _position(
     saved: Mapping[str, Any],
 ) -> tuple[int | None, Place, dict[str, _Sender], dict[tuple[str, str], _Target]]:
     senders = {str(name): _Sender(int(newest), int(heard)) for name, (newest, heard) in saved["senders"].items()}
-    targets: dict[tuple[str, str], _Target] = {}
-    columns = (saved["targets"].column(name).to_pylist() for name in ("target", "seen", "waiting"))
-    for told, seen, waiting in zip(*columns, strict=True):
-        cluster, host, instance, t_ms = json.loads(told)
-        target = _Target(str(cluster), str(host), str(instance), t_ms=None if t_ms is None else int(t_ms))
-        target.seen = {str(key): (int(t), float(value)) for key, (t, value) in json.loads(seen).items()}
-        for t, group in json.loads(waiting):
-            target.waiting[int(t)] = [Sample(str(n), dict(labels), float(value), int(t)) for n, labels, value in group]
-        targets[target.cluster, target.instance] = target
+    targets = [
+        _Target(str(cluster), str(host), str(instance), t_ms=None if t_ms is None else int(t_ms))
+        for cluster, host, instance, t_ms in saved["targets"]
+    ]
+    series = saved["series"]
+    table = series.table if isinstance(series, Lasting) else series
+    columns = (table.column(name).to_pylist() for name in ("target", "series", "t_ms", "value"))
+    for number, key, t_ms, value in zip(*columns, strict=True):
+        targets[number].seen[key] = int(t_ms), float(value)
     watermark_ms = saved["watermark_ms"]
     segment, offset = saved["place"]
-    return None if watermark_ms is None else int(watermark_ms), Place(int(segment), int(offset)), senders, targets
+    by_key = {(target.cluster, target.instance): target for target in targets}
+    return None if watermark_ms is None else int(watermark_ms), Place(int(segment), int(offset)), senders, by_key
 
 
 __all__ = ["RemoteWriteCollector", "RemoteWriteOptions"]

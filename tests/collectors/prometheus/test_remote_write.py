@@ -168,11 +168,16 @@ def test_segments_are_removed_once_no_checkpoint_needs_them(tmp_path: Path) -> N
     for number in range(3):
         Sender(tmp_path).send(T0, *scrape(T0 + number, 1.0))  # a segment each
     source.poll(T0)
+    for _ in range(2 * N_KEPT):
+        source.committed(source.checkpoint())
+    assert len(list(tmp_path.iterdir())) == 3  # what is not settled is read again after a restart
+    Sender(tmp_path).send(T0 + 60_000, *scrape(T0 + 60_000, 1.0))
+    source.poll(T0 + 60_000)
     for _ in range(N_KEPT - 1):
         source.committed(source.checkpoint())
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
     source.committed(source.checkpoint())
-    assert [path.name for path in tmp_path.iterdir()] == ["segment-000000000003.jsonl"]
+    assert [path.name for path in tmp_path.iterdir()] == ["segment-000000000004.jsonl"]
 
 
 def test_samples_that_cannot_be_used_are_told_of(tmp_path: Path) -> None:
