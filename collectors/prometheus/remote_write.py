@@ -101,6 +101,7 @@ class _Target:
     cluster: str
     host: str
     instance: str
+    job: str
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By series the time and value of its last sample that was told of."""
     t_ms: int | None = None
@@ -126,7 +127,7 @@ class RemoteWriteCollector:
         self._place = Place()
         self._parts: deque[_Part] = deque()
         """Those that have samples which are not settled, and others between them."""
-        self._targets: dict[tuple[str, str], _Target] = {}
+        self._targets: dict[tuple[str, str, str], _Target] = {}
         self._senders: dict[str, _Sender] = {}
         self._watermark_ms: int | None = None
         self._committed: list[int] = []
@@ -159,7 +160,7 @@ class RemoteWriteCollector:
             "watermark_ms": self._watermark_ms,
             "place": [place.segment, place.offset],
             "senders": {name: [sender.newest_ms, sender.heard_ms] for name, sender in self._senders.items()},
-            "targets": [[t.cluster, t.host, t.instance, t.t_ms] for t in self._targets.values()],
+            "targets": [[t.cluster, t.host, t.instance, t.job, t.t_ms] for t in self._targets.values()],
             "series": Lasting(_series_table(list(self._targets.values()))),
         }
 
@@ -232,7 +233,8 @@ class RemoteWriteCollector:
     def _target_of(self, labels: Mapping[str, str]) -> _Target | None:
         instance = labels.get("instance", "")
         cluster = printable(labels.get("cluster") or self._options.cluster, MAX_TEXT_CHARS)
-        key = (cluster, printable(instance, MAX_TEXT_CHARS))
+        shown, job = printable(instance, MAX_TEXT_CHARS), printable(labels.get("job", ""), MAX_TEXT_CHARS)
+        key = (cluster, shown, job)  # jobs that share a name of an instance scrape it at times of their own
         target = self._targets.get(key)
         if target is None:
             if not instance or len(self._targets) >= MAX_TARGETS:
@@ -241,16 +243,20 @@ class RemoteWriteCollector:
                 return None
             name = instance.rpartition(":")[0].strip("[]").lower() if ":" in instance else instance.lower()
             host = printable(self._options.hosts.get(name, name) or instance, MAX_TEXT_CHARS)
-            target = self._targets[key] = _Target(cluster, host, printable(instance, MAX_TEXT_CHARS))
+            target = self._targets[key] = _Target(cluster, host, shown, job)
         return target
 
     def _horizon_ms(self, reference_ms: int) -> int:
         """Up to where every sender that is waited for has come."""
-        alive = [
-            sender.newest_ms
-            for sender in self._senders.values()
-            if reference_ms - sender.heard_ms <= self._options.silence_ms and not self._is_behind(sender)
-        ]
+        alive: list[int] = []
+        for name, sender in self._senders.items():
+            if reference_ms - sender.heard_ms > self._options.silence_ms:
+                message = f"{name}: nothing came for longer than sources.silence_timeout; others are not held up by it"
+                self._problems.report(name, "silent", message)
+                continue
+            self._problems.forget((name, "silent"))
+            if not self._is_behind(sender):
+                alive.append(sender.newest_ms)
         return min(alive, default=reference_ms)
 
     def _is_behind(self, sender: _Sender) -> bool:
@@ -307,7 +313,7 @@ class RemoteWriteCollector:
         reading = value.reading
         t_lo_ms = before_ms + 1 if reading.is_of_growth and before_ms is not None else t_ms
         attributes = {"host": target.host, "name": reading.name, "value": value.value, "unit": reading.unit}
-        series = ("remote_write", target.cluster, target.host, target.instance, reading.name)
+        series = ("remote_write", target.cluster, target.host, target.instance, target.job, reading.name)
         event_id = record_id(series, "Metric", t_ms, (), 0)
         clock, origin = f"prometheus:{target.cluster}", f"remote_write:{target.instance}"
         rows.add("Metric", event_id, t_lo_ms, clock, origin, attributes, t_hi_ms=t_ms)
@@ -340,11 +346,11 @@ def _series_table(targets: list[_Target]) -> pa.Table:
 
 def _position(
     saved: Mapping[str, Any],
-) -> tuple[int | None, Place, dict[str, _Sender], dict[tuple[str, str], _Target]]:
+) -> tuple[int | None, Place, dict[str, _Sender], dict[tuple[str, str, str], _Target]]:
     senders = {str(name): _Sender(int(newest), int(heard)) for name, (newest, heard) in saved["senders"].items()}
     targets = [
-        _Target(str(cluster), str(host), str(instance), t_ms=None if t_ms is None else int(t_ms))
-        for cluster, host, instance, t_ms in saved["targets"]
+        _Target(str(cluster), str(host), str(instance), str(job), t_ms=None if t_ms is None else int(t_ms))
+        for cluster, host, instance, job, t_ms in saved["targets"]
     ]
     series = saved["series"]
     table = series.table if isinstance(series, Lasting) else series
@@ -353,7 +359,7 @@ def _position(
         targets[number].seen[key] = int(t_ms), float(value)
     watermark_ms = saved["watermark_ms"]
     segment, offset = saved["place"]
-    by_key = {(target.cluster, target.instance): target for target in targets}
+    by_key = {(target.cluster, target.instance, target.job): target for target in targets}
     return None if watermark_ms is None else int(watermark_ms), Place(int(segment), int(offset)), senders, by_key
 
 

@@ -125,6 +125,7 @@ class SpoolReader:
         """
         records, problems, n_left = list[Record](), list[str](), max_bytes
         try:
+            place = self._place_there(place, problems)
             segments = [(number, path) for number, path in _segments(self._folder) if number >= place.segment]
             for index, (number, path) in enumerate(segments):
                 offset = place.offset if number == place.segment else 0
@@ -147,6 +148,17 @@ class SpoolReader:
         except OSError as error:
             raise SpoolError(f"{self._folder}: {error.strerror or error}") from error
         return records, place, False, problems
+
+    def _place_there(self, place: Place, problems: list[str]) -> Place:
+        """The place, or the begin of what is there where somebody has put another spool in its place."""
+        segments = dict(_segments(self._folder))
+        if not segments or place == Place():
+            return place
+        path = segments.get(place.segment)
+        if max(segments) >= place.segment and (path is None or path.stat().st_size >= place.offset):
+            return place
+        problems.append(f"{self._folder}: it is not the spool that was read before; it is read from its begin")
+        return Place()
 
     def remove_before(self, segment: int) -> None:
         """Segments that nobody will read again; one that cannot be removed stays."""

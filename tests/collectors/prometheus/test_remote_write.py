@@ -141,6 +141,17 @@ def test_connections_of_a_sender_that_are_far_apart_cost_nothing_and_nothing_is_
     assert told == [25.0] * 3
 
 
+def test_jobs_that_share_an_instance_are_scraped_apart(tmp_path: Path) -> None:
+    sender, source, told = Sender(tmp_path), collector(tmp_path), []
+    for number in range(8):
+        t_ms = T0 + number * 15_000
+        sender.send(t_ms, sample("node_load1", 1.0, t_ms, "node1", job="node"))
+        sender.send(t_ms + 4_000, sample("node_procs_running", 2.0, t_ms + 4_000, "node1", job="other"))
+        told += metrics(source.poll(t_ms + 4_000))
+    assert [(host, name) for host, name, *_ in told].count(("node1", "load_one")) == 6
+    assert [(host, name) for host, name, *_ in told].count(("node1", "proc_run")) == 6
+
+
 def test_a_series_that_is_gone_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     sender, source, told = Sender(tmp_path), collector(tmp_path), []
     for number in range(40):

@@ -89,6 +89,19 @@ def test_a_full_spool_takes_nothing_until_it_is_read(tmp_path: Path) -> None:
     assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(1)]
 
 
+def test_another_spool_in_its_place_is_read_from_its_begin(tmp_path: Path) -> None:
+    for name, n in (("a", 5), ("b", 1)):
+        writer = SpoolWriter(tmp_path / name, 1 << 20)
+        for number in range(n):
+            writer.append(record(number))
+    _, place, _, _ = SpoolReader(tmp_path / "a").read(Place(), 1 << 20)
+    other = SpoolReader(tmp_path / "b")
+    for stood in (place, Place(7, 0)):
+        records, found, _, problems = other.read(stood, 1 << 20)
+        assert (records, found.segment, len(problems)) == ([record(0)], 1, 1)
+        assert other.read(found, 1 << 20) == ([], found, False, [])
+
+
 WRITING = """
 import sys
 from pathlib import Path
