@@ -129,6 +129,8 @@ class Metrics:
             "clustercep_unselected_samples", "Samples of exporters that the settings do not choose.", "source"
         )
         self._writes = self._counter("clustercep_remote_write_requests", "Requests of remote write.", "status")
+        for status in ("204", "400", "401", "413", "503"):
+            self._writes.labels(status)
         self._released = self._counter("clustercep_released_events", "Events that the watermark passed.")
         self._polls = self._counter("clustercep_polls", "Polls of sources.", "source", "outcome")
         self._poll_seconds = Histogram(
