@@ -162,10 +162,10 @@ class SpoolReader:
 
     def remove_before(self, segment: int) -> None:
         """Segments that nobody will read again; one that cannot be removed stays."""
-        for number, path in _segments(self._folder):
-            if number < segment:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        with contextlib.suppress(OSError):
+            for number, path in _segments(self._folder):
+                if number < segment:
+                    path.unlink(missing_ok=True)
 
 
 def _lines(path: Path, offset: int, n_bytes: int) -> bytes:
