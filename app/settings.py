@@ -6,6 +6,7 @@ A field `interval_ms` is written `interval` in the file, with its unit: `interva
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -212,6 +213,42 @@ class PrometheusSource(Source):
         return more
 
 
+def _is_loopback(address: str) -> bool:
+    try:
+        return address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class RemoteWriteSource(Source):
+    """A receiver of what Prometheus servers send (remote write 1.0)."""
+
+    interval_ms: DurationMs = Field(default=5_000, ge=1_000)
+    lateness_ms: DurationMs = Field(default=30_000, ge=1_000)
+    address: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=9478, ge=0, le=65_535)
+    token_file: AnchoredPath | None = None
+    cert_file: AnchoredPath | None = None
+    key_file: AnchoredPath | None = None
+    scrape_interval_ms: DurationMs = Field(default=15_000, ge=1_000)
+    cluster: str = Field(default="default", min_length=1, max_length=100)
+    metrics: tuple[str, ...] = ()
+    more_metrics: dict[str, ChosenMetric] = Field(default_factory=dict, max_length=1_000)
+    max_body_bytes: SizeBytes = Field(default=2**22, ge=1_024, le=2**26)
+    max_unpacked_bytes: SizeBytes = Field(default=2**25, ge=1_024, le=2**28)
+    spool_size_bytes: SizeBytes = Field(default=2**30, ge=2**20)
+    n_connections: int = Field(default=32, ge=1, le=1_000)
+
+    @model_validator(mode="after")
+    def _not_open_to_others(self) -> RemoteWriteSource:
+        if not _is_loopback(self.address) and (self.token_file is None or self.cert_file is None):
+            raise ValueError(
+                f"address {self.address!r} is not loopback: expected token_file and cert_file, too, as others could "
+                "write what they like and read what is sent"
+            )
+        return self
+
+
 class ClockSkew(Section):
     """By how much clocks may be off: one unknown offset per clock, shared by all its events; and known offsets."""
 
@@ -238,6 +275,7 @@ class Sources(Section):
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
     jmx: JmxSource = Field(default_factory=JmxSource)
     prometheus: PrometheusSource = Field(default_factory=PrometheusSource)
+    remote_write: RemoteWriteSource = Field(default_factory=RemoteWriteSource)
 
     @model_validator(mode="after")
     def _check_precedence(self) -> Sources:

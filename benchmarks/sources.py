@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import show
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.prometheus.readings import READINGS, ReadingSet
+from collectors.prometheus.spool import Place, Record, SpoolReader, SpoolWriter
+from collectors.prometheus.write_request import parse_write_request, unpacked
 from engine.events import HEADER_NAMES
 from tests.collectors.jmx.daemons import T0, URLS, Daemon, recorded
-from tests.collectors.prometheus import exporters
+from tests.collectors.prometheus import exporters, writes
 
 INTERVAL_MS = 30_000
 N_POLLS = 5
@@ -38,7 +42,35 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
         ("samples/answer", "events/poll", "CPU s", "hosts x metrics/s and core", "MB/s", "scan MB/s"),
         scraped,
     )
-    return answered | {"prometheus": {"rows": scraped}}
+    written = [write(n_chosen) for n_chosen in (0, 50, 500)]
+    show(
+        "Remote write: requests of 500 series of 8 labels, taken apart, kept on the disk and read again, in one thread",
+        ("chosen of 500", "samples/s and core", "MB/s unpacked", "snappy alone MB/s"),
+        written,
+    )
+    return answered | {"prometheus": {"rows": scraped}, "remote_write": {"rows": written}}
+
+
+def write(n_chosen: int, n_requests: int = 200) -> list[Any]:
+    """Requests of which so many series are chosen."""
+    metrics = {"node_load1"}
+    labels = {f"label_{n}": f"value-{n}" for n in range(5)}
+    names = ["node_load1" if n < n_chosen else "node_other" for n in range(500)]
+    told = [writes.series(name, 0.5, T0, cpu=str(n), **labels) for n, name in enumerate(names)]
+    body, data = writes.request(*told), writes.message(told)
+    with tempfile.TemporaryDirectory() as folder:
+        spool, cpu_s = SpoolWriter(Path(folder), 1 << 30), time.process_time()
+        for _ in range(n_requests):
+            found = parse_write_request(unpacked(body, 1 << 25), metrics)
+            spool.append(Record(T0, "a", found.samples, found.n_others))
+        SpoolReader(Path(folder)).read(Place(), 1 << 30)
+        cpu_s = time.process_time() - cpu_s
+    alone_s = time.process_time()
+    for _ in range(n_requests):
+        unpacked(body, 1 << 25)
+    alone_s = time.process_time() - alone_s
+    megabytes = n_requests * len(data) / 1e6
+    return [n_chosen, round(n_requests * 500 / cpu_s), round(megabytes / cpu_s, 1), round(megabytes / alone_s, 1)]
 
 
 def scrape(n_hosts: int, n_others: int) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -117,6 +117,15 @@ class Collector(Protocol):
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Continue from a position; raises PositionError when it is not one of this collector's."""
+        ...
+
+
+@runtime_checkable
+class KeepsUntilCommitted(Protocol):
+    """A collector that has the only copy of what it reads, and may let it go once it is read for good."""
+
+    def committed(self, position: Mapping[str, Any]) -> None:
+        """A read position that `checkpoint` gave is safe."""
         ...
 
 

@@ -19,6 +19,7 @@ class Samples(Enum):
 
     ALIGNED = "they end at one time"
     OF_POLLS = "one poll brought them"
+    OF_WINDOWS = "they end in one window of the source's step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
     SourceSpec("jmx", samples=Samples.OF_POLLS),
     SourceSpec("prometheus", samples=Samples.OF_POLLS),
+    SourceSpec("remote_write", samples=Samples.OF_WINDOWS),
     SourceSpec("rumen_trace", (RUMEN,), is_live=False),
 )
 """In order of precedence: of copies of one event that of the first enters matching unless the settings differ."""

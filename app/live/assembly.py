@@ -68,6 +68,12 @@ class Live:
         self.pipeline.intake.put(intake)
         return intake
 
+    def tell_committed(self) -> None:
+        """The last step is stored: sources may let go what they kept for it."""
+        for name, position in self.pipeline.order.positions.items():
+            if name in self.sources:
+                self.sources[name].source.committed(position)
+
     def settle(self) -> None:
         """Wait for what goes on behind the steps, so that another path may take over its folder."""
         if self.pipeline.event_log is not None:

@@ -20,6 +20,10 @@ from collectors.metrics.load_balance import LoadOptions, samples_of
 from engine.events import EventBatch
 
 STATE_VERSION = 1
+MIN_STEP_MS = 1_000
+"""A shorter sample was asked for, and its length is not that of a step."""
+HOLD_MS = 180_000
+"""A host is a source's for so long after such a sample: twice the longest interval of daemons."""
 
 
 class Deriver(Protocol):
@@ -138,7 +142,8 @@ class Derivation:
             return samples
         order = list(self._derivers)
         hosts = [host or "" for host in samples.strings("host").to_pylist()]
-        hold_ms = self._load.remember_steps * (samples.t_hi_ms - samples.t_lo_ms + 1)
+        lengths_ms = samples.t_hi_ms - samples.t_lo_ms + 1
+        hold_ms = np.where(lengths_ms >= MIN_STEP_MS, self._load.remember_steps * lengths_ms, HOLD_MS)
         self._told.note(source, hosts, (samples.t_hi_ms + hold_ms).tolist())
         self._told.forget(watermark_ms - int(hold_ms.max()))
         taken = self._told.of_others(hosts, samples.t_lo_ms.tolist(), frozenset(order[: order.index(source)]))

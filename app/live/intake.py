@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from collectors.base import Collector, CollectorError, FinishedHistory, PositionError, Problem
+from collectors.base import Collector, CollectorError, FinishedHistory, KeepsUntilCommitted, PositionError, Problem
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -72,6 +72,11 @@ class Source:
                 self._last,
                 collected.n_unselected,
             )
+
+    def committed(self, position: Mapping[str, Any]) -> None:
+        """A position of `Intake` is in a checkpoint that counts."""
+        if isinstance(self._collector, KeepsUntilCommitted):
+            self._collector.committed(position["collector"])
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Continue from a position of `Intake`; raises PositionError."""

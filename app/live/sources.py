@@ -11,7 +11,8 @@ from app.errors import ConfigError, ConfigProblem
 from app.live.clock_skew import ClockSkewBounds
 from app.live.derivation import Derivation
 from app.live.intake import Source
-from app.settings import PrometheusSource, Settings
+from app.process.write_receiver import secrets_of
+from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
@@ -27,6 +28,7 @@ from collectors.prometheus.prometheus import HTTP as PROMETHEUS_HTTP
 from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
 from collectors.prometheus.readings import DEFAULT_METRICS as PROMETHEUS_METRICS
 from collectors.prometheus.readings import READINGS, Kind, Reading
+from collectors.prometheus.remote_write import RemoteWriteCollector, RemoteWriteOptions
 from collectors.prometheus.targets import TargetDefaults
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from collectors.sources import LIVE_SOURCES, SPECS, Samples
@@ -84,8 +86,14 @@ def build_derivation(settings: Settings, sources: Collection[str]) -> Derivation
     """What is done to the polls of these sources before they are ordered."""
     ranks, load = source_ranks(settings), load_options(settings)
     kinds = {spec.name: spec.samples for spec in SPECS if spec.samples is not None and spec.name in sources}
+    windows = remote_write_options(settings) if "remote_write" in kinds else None
     derivers = {
-        name: LoadDeriver(replace(load, source_rank=ranks[name]), of_polls=kinds[name] is Samples.OF_POLLS)
+        name: LoadDeriver(
+            replace(load, source_rank=ranks[name]),
+            of_polls=kinds[name] is Samples.OF_POLLS,
+            window_ms=windows.step_ms if windows is not None and kinds[name] is Samples.OF_WINDOWS else None,
+            ahead_ms=0 if windows is None else windows.ahead_ms,
+        )
         for name in sorted(kinds, key=ranks.__getitem__)
     }
     return Derivation(derivers, clock_skew_of(settings), load)
@@ -260,7 +268,29 @@ def _prometheus(settings: Settings, rank: int) -> Source:
     return Source(PrometheusCollector(options))
 
 
-def _readings(section: PrometheusSource, load_metric: str) -> tuple[Reading, ...]:
+def _remote_write(settings: Settings, rank: int) -> Source:
+    options = remote_write_options(settings)
+    secrets_of(settings.sources.remote_write)
+    return Source(RemoteWriteCollector(replace(options, source_rank=rank)))
+
+
+def remote_write_options(settings: Settings) -> RemoteWriteOptions:
+    """Of the source and its receiver, but for the rank; raises ConfigError."""
+    section = settings.sources.remote_write
+    return RemoteWriteOptions(
+        folder=settings.store.directory / "remote-write",
+        readings=_readings(section, settings.load.metric, "remote_write"),
+        cluster=section.cluster,
+        step_ms=section.scrape_interval_ms,
+        settle_ms=section.lateness_ms,
+        silence_ms=settings.sources.silence_timeout_ms,
+        hosts=settings.sources.hosts,
+    )
+
+
+def _readings(
+    section: PrometheusSource | RemoteWriteSource, load_metric: str, source: str = "prometheus"
+) -> tuple[Reading, ...]:
     """The chosen metrics, that of the load among them where it is one; raises ConfigError for one that is none."""
     known = {
         **READINGS,
@@ -274,7 +304,7 @@ def _readings(section: PrometheusSource, load_metric: str) -> tuple[Reading, ...
         remedy = f"did you mean {close[0]!r}?" if close else "others are described in more_metrics"
         expected = f"names of {', '.join(known)}"
         raise ConfigError(
-            "configuration", (ConfigProblem("sources.prometheus.metrics", repr(unknown[0]), expected, remedy),)
+            "configuration", (ConfigProblem(f"sources.{source}.metrics", repr(unknown[0]), expected, remedy),)
         )
     chosen = [*(section.metrics or PROMETHEUS_METRICS), *section.more_metrics]
     if load_metric in known:
@@ -290,5 +320,6 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "ganglia_rrd": _ganglia_rrd,
     "jmx": _jmx,
     "prometheus": _prometheus,
+    "remote_write": _remote_write,
 }
 """Of every live source of `collectors.sources`."""

@@ -63,6 +63,10 @@ class Metrics:
         self._polls.labels(source, SUCCESS if succeeded else FAILURE).inc()
         self._poll_seconds.labels(source).observe(seconds)
 
+    def write_answered(self, status: int) -> None:
+        """A request of remote write was answered."""
+        self._writes.labels(str(status)).inc()
+
     def stepped(self, step: Step, seconds: float) -> None:
         """A step was stored. To be called in the thread that makes the steps: it looks at the live path."""
         self._store_out = False
@@ -124,6 +128,9 @@ class Metrics:
         self._unselected = self._counter(
             "clustercep_unselected_samples", "Samples of exporters that the settings do not choose.", "source"
         )
+        self._writes = self._counter("clustercep_remote_write_requests", "Requests of remote write.", "status")
+        for status in ("204", "400", "401", "413", "503"):
+            self._writes.labels(status)
         self._released = self._counter("clustercep_released_events", "Events that the watermark passed.")
         self._polls = self._counter("clustercep_polls", "Polls of sources.", "source", "outcome")
         self._poll_seconds = Histogram(

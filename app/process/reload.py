@@ -13,8 +13,8 @@ from app.settings import Settings
 from app.store.api import Store
 from app.store.writing.problems import NewProblem
 
-FIXED = ("store.url", "store.url_file", "store.directory", "web")
-"""Keys, and sections, that hold from start to end: the store is open, and the endpoints listen."""
+FIXED = ("store.url", "store.url_file", "store.directory", "web", "sources.remote_write")
+"""Keys, and sections, that hold from start to end: the store is open, the endpoints and the receiver listen."""
 
 IGNORED = ("api", "dashboard", "replay", "demo")
 """Sections of other commands: a change of theirs is none of this process."""
@@ -40,7 +40,8 @@ def taken_over(running: Settings, read: Settings) -> tuple[Settings, tuple[str, 
     )
     fixed_store = {name: getattr(running.store, name) for name in ("url", "url_file", "directory")}
     store = read.store.model_copy(update=fixed_store)
-    return read.model_copy(update={"store": store, "web": running.web}), notes
+    sources = read.sources.model_copy(update={"remote_write": running.sources.remote_write})
+    return read.model_copy(update={"store": store, "web": running.web, "sources": sources}), notes
 
 
 def changed_keys(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[str]:

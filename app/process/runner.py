@@ -86,6 +86,10 @@ class Runner:
 
     # --------------------------------------------------------- polls and steps
 
+    def now_ms(self) -> int:
+        """By the clock of polls and steps."""
+        return self._clock.now_ms()
+
     def poll(self, name: str) -> None:
         """Poll one source; its events enter with the next step. Nothing is polled that could not be stored."""
         live = self.live  # a poll under way while the path is put together anew belongs to the old one
@@ -120,6 +124,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001  # the one boundary: whatever failed, memory no longer agrees with the store
                 self._failed(error, now_ms)
             else:
+                self.live.tell_committed()
                 self._succeeded(step, now_ms, self.monotonic() - started_s)
 
     @property

@@ -15,6 +15,7 @@ from app.clock import Clock
 from app.commands.check import CheckReport
 from app.errors import AppError
 from app.live.assembly import checked_queries, endpoints_of, telling_of
+from app.live.sources import remote_write_options
 from app.process.control_requests import ControlRequests, Reload
 from app.process.logs import configure_logs
 from app.process.metrics import Metrics
@@ -24,6 +25,7 @@ from app.process.runner import Runner
 from app.process.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread
 from app.process.spare_memory import rarely_collect
 from app.process.web import Endpoints
+from app.process.write_receiver import WriteReceiver
 from app.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -58,6 +60,7 @@ class Supervisor:
         self._jobs = PollJobs(self.poll, runner.monotonic)
         self._retention = Repeated("retention", runner.clean, RETENTION_INTERVAL_S, at_once=False)
         self._endpoints = self._new_endpoints(runner.settings)
+        self._receiver = self._new_receiver(runner.settings)
         self._compiled = False
 
     # ----------------------------------------------------------- start and stop
@@ -69,6 +72,9 @@ class Supervisor:
             self._endpoints.start()
             host, port = self._endpoints.address
             log.info("endpoints", address=host, port=port)
+        if self._receiver is not None:
+            self._receiver.start()
+            log.info("remote write", address=runner.settings.sources.remote_write.address, port=self._receiver.port)
         runner.tell_unreachable()
         self._notifier.start()
         self._follow()
@@ -100,6 +106,8 @@ class Supervisor:
         self._steps.stop()
         if self._endpoints is not None:
             self._endpoints.stop()
+        if self._receiver is not None:
+            self._receiver.stop()
         ended = self._runner.stop(STOP_TIMEOUT_S)
         if not ended:
             log.warning("the step under way does not end; it is made again after the next start")
@@ -181,6 +189,15 @@ class Supervisor:
 
     def _most_silent_s(self) -> float:
         return max(SILENT_STEPS_S, 3 * self._steps.interval_ms / 1000)
+
+    def _new_receiver(self, settings: Settings) -> WriteReceiver | None:
+        section = settings.sources.remote_write
+        if not section.enabled:
+            return None
+        options = remote_write_options(settings)
+        metrics = frozenset(metric for reading in options.readings for metric in reading.metrics)
+        clock, metered = self._runner.now_ms, self._runner.metrics.write_answered
+        return WriteReceiver(section, options.folder, metrics, clock, metered)
 
     def _new_endpoints(self, settings: Settings) -> Endpoints | None:
         if not settings.web.enabled:

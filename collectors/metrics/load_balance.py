@@ -91,10 +91,22 @@ class LoadDeriver:
     step went out changes nothing.
     """
 
-    def __init__(self, options: LoadOptions | None = None, *, of_polls: bool = False) -> None:
-        """`of_polls`: the samples of hosts end when each was asked, and those of one poll (of one call) are a step."""
+    def __init__(
+        self,
+        options: LoadOptions | None = None,
+        *,
+        of_polls: bool = False,
+        window_ms: int | None = None,
+        ahead_ms: int = 0,
+    ) -> None:
+        """`of_polls`: the samples of hosts end when each was asked, and those of one poll (of one call) are a step.
+
+        `window_ms`: they end at any time, and those of one window of so many milliseconds are a step; it is complete
+        when the watermark is `ahead_ms` before its end.
+        """
         self._options = options or LoadOptions()
         self._of_polls = of_polls
+        self._window_ms, self._ahead_ms = window_ms, ahead_ms
         self._clusters: dict[str, _Cluster] = {}
 
     def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
@@ -106,17 +118,22 @@ class LoadDeriver:
         rows: list[dict[str, Any]] = []
         for clock_id in sorted(self._clusters):
             cluster = self._clusters[clock_id]
-            complete = [end for end, step in cluster.steps.items() if self._of_polls or step.start_ms < watermark_ms]
+            complete = [end for end, step in cluster.steps.items() if self._is_complete(end, step, watermark_ms)]
             for end_ms in sorted(complete):
                 rows += self._rows(clock_id, cluster, end_ms, cluster.steps.pop(end_ms))
                 cluster.emitted_ms = end_ms
-        if self._of_polls:  # lists of targets name clusters as they like
+        if self._of_polls or self._window_ms is not None:  # lists of targets name clusters as they like
             self._clusters = {
                 clock_id: cluster
                 for clock_id, cluster in self._clusters.items()
-                if cluster.emitted_ms is not None and cluster.emitted_ms >= watermark_ms - DAY_MS
+                if cluster.steps or (cluster.emitted_ms is not None and cluster.emitted_ms >= watermark_ms - DAY_MS)
             }
         return EventBatch.from_rows(rows, load_event_types())
+
+    def _is_complete(self, end_ms: int, step: _Step, watermark_ms: int) -> bool:
+        if self._window_ms is not None:
+            return end_ms <= watermark_ms + self._ahead_ms
+        return self._of_polls or step.start_ms < watermark_ms
 
     def checkpoint(self) -> dict[str, Any]:
         """Waiting steps and known hosts."""
@@ -150,12 +167,18 @@ class LoadDeriver:
             cluster = self._clusters.setdefault(clock_id, _Cluster())
             if host is None or not np.isfinite(value):
                 continue
-            end_ms = last_ms[clock_id] if self._of_polls else t_hi_ms
+            end_ms = self._step_end(t_hi_ms, last_ms[clock_id])
             if cluster.emitted_ms is not None and end_ms <= cluster.emitted_ms:
                 continue  # late: its step is out
             samples = cluster.steps.setdefault(end_ms, _Step()).samples
             if host not in samples or samples[host][1] <= t_hi_ms:
                 samples[host] = (t_lo_ms, t_hi_ms, value)
+
+    def _step_end(self, t_hi_ms: int, last_ms: int) -> int:
+        """What the samples of a step have in common; `last_ms`: the latest end in this call."""
+        if self._window_ms is not None:
+            return -(-t_hi_ms // self._window_ms) * self._window_ms
+        return last_ms if self._of_polls else t_hi_ms
 
     def _cluster_of(self, clock_id: str) -> str:
         return HOST_CLOCK.rstrip(":") if self._of_polls and clock_id.startswith(HOST_CLOCK) else clock_id
@@ -168,7 +191,7 @@ class LoadDeriver:
         for host in step.samples:
             cluster.last_seen_ms[host] = end_ms
         start_ms = t_lo_ms - 1
-        if self._of_polls and cluster.emitted_ms is not None:
+        if (self._of_polls or self._window_ms is not None) and cluster.emitted_ms is not None:
             start_ms = min(start_ms, cluster.emitted_ms)  # what is of now has no length
         oldest_ms = end_ms - options.remember_steps * (end_ms - start_ms)
         cluster.last_seen_ms = {host: t for host, t in cluster.last_seen_ms.items() if t >= oldest_ms}
@@ -179,7 +202,7 @@ class LoadDeriver:
         unbalanced = options.low_ratio <= busy_ratio <= options.high_ratio
         common = {
             "t_lo_ms": t_lo_ms,
-            "t_hi_ms": end_ms,
+            "t_hi_ms": max(hi for _, hi, _ in step.samples.values()),
             "source_rank": options.source_rank,
             "clock_id": f"load:{clock_id}",
             "name": options.metric,

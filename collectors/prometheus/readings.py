@@ -166,6 +166,17 @@ class ReadingSet:
         """Names that are parsed; all others are counted."""
         self._counters = frozenset(reading.metric for reading in readings if reading.is_of_growth)
 
+    def uses(self, sample: Sample) -> bool:
+        """Whether any reading is made of this series."""
+        return any(
+            sample.name in reading.metrics
+            and (
+                all(pattern.fullmatch(sample.labels.get(label, "")) for label, pattern in patterns.items())
+                or (whole is not None and whole.fullmatch(sample.labels.get("mode", "")) is not None)
+            )
+            for reading, patterns, whole in zip(self.readings, self._patterns, self._wholes, strict=True)
+        )
+
     def levels(self, samples: Iterable[Sample]) -> dict[str, float]:
         """What the next answer is compared with."""
         return {series_key(s): s.value for s in samples if s.name in self._counters and math.isfinite(s.value)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,7 +129,9 @@ def parse_list(answer: Answer, defaults: TargetDefaults) -> list[Target]:
 def read_list(path: str, defaults: TargetDefaults) -> list[Target]:
     """Of a file, JSON or YAML by its name; raises TargetsError."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise TargetsError("it is no regular file")
             body = file.read(MAX_LIST_BYTES + 1)
     except OSError as error:
         raise TargetsError(f"it cannot be read: {error.strerror or error}") from error
@@ -143,6 +146,11 @@ def read_list(path: str, defaults: TargetDefaults) -> list[Target]:
     except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise TargetsError(f"expected YAML ({error})") from error
     return listed(document, defaults)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe is opened when somebody writes into it, which may be never."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 class _Plain(yaml.SafeLoader):

@@ -24,7 +24,9 @@ from collectors.logs.container_log import ContainerLogCollector, ContainerLogOpt
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.network.http_attempt import post
+from collectors.prometheus.spool import Place, SpoolReader
 from collectors.prometheus.targets import TargetDefaults, TargetFiles
+from collectors.prometheus.write_request import WriteRequestError, parse_write_request, unpacked
 from collectors.rest.documents import DocumentError, parse_apps
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from spark_jobs.ingest.kinds import IngestOptions
@@ -40,6 +42,7 @@ from tests.collectors.jmx.daemons import T0, cluster, collector_of
 from tests.collectors.logs.test_daemon_log import MASTER, NODE
 from tests.collectors.positions import saved
 from tests.collectors.prometheus import exporters
+from tests.collectors.prometheus import writes as write
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
@@ -47,6 +50,7 @@ from tests.slow_servers import serving
 WAIT_S = 5.0
 LATER_MS = logs.DAY_MS + 86_400_000
 TARGETS = [{"targets": ["n1:9100", "https://n2:9100/m"], "labels": {"cluster": "c", "__scheme__": "https"}}]
+LOAD = write.series("node_load1", 0.5, 1_795_693_010_724)
 OPENMETRICS = (
     "# TYPE node_network_receive_bytes counter\n"
     'node_network_receive_bytes_total{device="eth0"} 5 1795693010.5 # {a="b"} 1\n'
@@ -93,6 +97,9 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
             "jmx": Reader(_beans(), _jmx),
             "prometheus": Reader(_bytes([exporters.recorded(1), OPENMETRICS]), _prometheus),
+            "write requests": Reader(
+                [write.message([LOAD]), write.request(LOAD), write.request(*[LOAD] * 50)], _write_request
+            ),
             "target lists": Reader([json.dumps(TARGETS).encode(), yaml.safe_dump(TARGETS).encode()], _targets),
             "yarn_rest": Reader(told, _rest),
             "queries": Reader(_bytes(QUERIES), _query, most_bytes=1 << 16),
@@ -227,6 +234,17 @@ def _prometheus(data: bytes, folder: Path) -> None:
         assert len(polled.problems) <= 100
         prometheus.restore(saved(prometheus.checkpoint()))
         assert {"n0", "n1"} <= set(polled.events.strings("host").to_pylist())
+
+
+def _write_request(data: bytes, folder: Path) -> None:
+    """As a message, and as what is packed around one."""
+    with suppress(WriteRequestError):
+        parse_write_request(data, {"node_load1"})
+    with suppress(WriteRequestError):
+        parse_write_request(unpacked(data, 1 << 20), {"node_load1"})
+    (folder / "spool").mkdir(exist_ok=True)
+    (folder / "spool" / "segment-000000000001.jsonl").write_bytes(data)
+    SpoolReader(folder / "spool").read(Place(), 1 << 20)
 
 
 def _targets(data: bytes, folder: Path) -> None:

@@ -57,6 +57,20 @@ def test_a_host_counts_in_the_source_that_goes_before() -> None:
     assert [n for ((_, n),) in later] == [1, 1, 1, 1, 2, 2, 2]
 
 
+def test_samples_without_a_length_keep_their_host_for_some_polls() -> None:
+    """As those of daemons and of `load_one`: their length says nothing of how often they come."""
+
+    def asked(source: str, t_ms: int, **hosts: float) -> Intake:
+        told = samples(source, t_ms, **hosts)
+        rows = [row | {"t_lo_ms": t_ms, "t_hi_ms": t_ms} for row in told.events.rows()]
+        return Intake(source, t_ms, EventBatch.from_rows(rows, load_event_types()), t_ms - 5_000)
+
+    stage = Derivation({"jmx": LoadDeriver(of_polls=True), "prometheus": LoadDeriver(of_polls=True)})
+    assert load(stage.apply(asked("jmx", 0, a=1.0))) == [("load:jmx:c", 1)]
+    later = [load(stage.apply(asked("prometheus", t_ms, a=1.0, b=2.0))) for t_ms in (10_000, 90_000, 180_001)]
+    assert [n for ((_, n),) in later] == [1, 1, 2]
+
+
 def test_the_state_goes_on_after_a_restart() -> None:
     stage = derivation()
     stage.apply(samples("ganglia_rrd", 15_000, a=1.0, b=5.0))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.live.sources import BUILDERS, build_sources, source_ranks
+from app.errors import ConfigError
+from app.live.sources import BUILDERS, build_derivation, build_sources, source_ranks
 from app.replay.replay import settings_for
 from app.settings import JmxSource, Settings, Source, Sources
 from collectors.schema import event_table
@@ -56,3 +57,38 @@ def test_a_replay_asks_no_source_that_was_not_recorded(tmp_path: Path) -> None:
     configured = Settings(sources=Sources(jmx=jmx))
     replayed = settings_for(recording, configured, tmp_path, "http://127.0.0.1:1")
     assert set(build_sources(replayed)) == {"job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd"}
+
+
+def prometheus(**settings: Any) -> Settings:
+    return Settings(sources=Sources.model_validate({"prometheus": {"enabled": True, **settings}}))
+
+
+def test_exporters_are_built_from_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret", encoding="utf-8")
+    more = {"heap_used": {"metric": "jvm_memory_bytes_used", "labels": {"area": "heap"}, "unit": "bytes"}}
+    settings = prometheus(targets=["n1:9100"], more_metrics=more, bearer_token_file=tmp_path / "token")
+    assert list(build_sources(settings)) == ["prometheus"]
+    for wrong, found in (
+        ({}, "sources.prometheus.targets: found nothing"),
+        ({"targets": ["n 1"]}, "the address 'n 1'"),
+        ({"targets": ["n1:9100"], "metrics": ["cpu_usr"]}, "did you mean 'cpu_user'"),
+        ({"targets": ["n1:9100"], "bearer_token_file": tmp_path / "nowhere"}, "cannot be read"),
+        ({"targets": ["n1:9100"], "ca_file": tmp_path / "token"}, "sources.prometheus.ca_file"),
+        ({"targets": ["n1:9100"], "more_metrics": {"x": {"metric": "y", "labels": {"a": "("}}}}, "no regular"),
+    ):
+        with pytest.raises(ConfigError, match=found):
+            build_sources(prometheus(**wrong))
+
+
+def test_the_load_is_derived_from_each_source_of_samples(tmp_path: Path) -> None:
+    sources = Sources.model_validate(
+        {
+            "ganglia_rrd": {"enabled": True, "directory": tmp_path},
+            "jmx": {"enabled": True, "data_nodes": ["http://n1:9864"]},
+            "prometheus": {"enabled": True, "targets": ["n1:9100"]},
+            "remote_write": {"enabled": True},
+        }
+    )
+    settings = Settings(sources=sources)
+    saved = build_derivation(settings, build_sources(settings)).save()
+    assert list(saved["derivers"]) == ["ganglia_rrd", "jmx", "prometheus", "remote_write"]

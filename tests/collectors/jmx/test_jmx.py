@@ -541,7 +541,8 @@ def test_hosts_are_told_of_once_however_many_daemons_they_have() -> None:
         ("node1", "mem_total"): (7_694_454_784 / 1024, "KB"), ("node1", "mem_free"): (4_225_703_936 / 1024, "KB"),
         ("node1", "swap_total"): (0.0, "KB"), ("node1", "swap_free"): (0.0, "KB"),
         ("nn1", "load_one"): (0.75, None), ("nn1", "cpu_num"): (2.0, "CPUs"),
-        ("nn1", "mem_total"): (float(1 << 20), "KB"), ("nn1", "mem_free"): (1024.0, "KB"), ("nn1", "swap_total"): (0.0, "KB"), ("nn1", "swap_free"): (0.0, "KB"),
+        ("nn1", "mem_total"): (float(1 << 20), "KB"), ("nn1", "mem_free"): (1024.0, "KB"),
+        ("nn1", "swap_total"): (0.0, "KB"), ("nn1", "swap_free"): (0.0, "KB"),
     }  # fmt: skip
     assert len(told) == 13
 

@@ -16,6 +16,7 @@ from collectors.prometheus import discovery as discovery_module
 from collectors.prometheus.discovery import Discovery, TargetServers
 from collectors.prometheus.targets import Target, TargetDefaults, TargetFiles, TargetsError, listed, target_of
 from tests.collectors.prometheus.exporters import T0
+from tests.slow_servers import ends
 
 DEFAULTS = TargetDefaults(hosts={"10.0.0.7": "node7"})
 
@@ -90,6 +91,16 @@ def test_hostile_yaml_is_a_problem(tmp_path: Path, text: str) -> None:
     problems = ProblemLog("prometheus")
     assert TargetFiles([tmp_path / "a.yml"], DEFAULTS).targets(problems) == []
     assert [p.kind for p in problems.drain()] == ["bad_targets"]
+
+
+def test_what_is_no_file_is_a_problem_and_holds_up_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    problems = ProblemLog("prometheus")
+    files = TargetFiles([tmp_path / "*.json"], DEFAULTS)
+    assert ends(lambda: files.targets(problems)) == []
+    assert [p.kind for p in problems.drain()] == ["bad_targets"] * 3
 
 
 class Server:

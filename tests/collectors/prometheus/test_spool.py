@@ -1,0 +1,130 @@
+"""What was acknowledged is there after any end: torn lines, full disks, segments, a process that is killed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collectors.prometheus import spool
+from collectors.prometheus.exposition import Sample
+from collectors.prometheus.spool import Place, Record, SpoolError, SpoolReader, SpoolWriter
+
+ROOT = Path(__file__).parents[3]
+
+
+def record(number: int, n_samples: int = 1) -> Record:
+    return Record(number, "s", tuple(Sample("a", {"i": "ä\n"}, n + 0.5, 1_000 + n) for n in range(n_samples)), 3)
+
+
+def test_records_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "SEGMENT_BYTES", 300)
+    writer, reader = SpoolWriter(tmp_path / "s", 1 << 20), SpoolReader(tmp_path / "s")
+    assert reader.read(Place(), 1_000) == ([], Place(), False, [])
+    written = [record(number, number % 3) for number in range(20)]
+    for one in written:
+        writer.append(one)
+    assert len(list((tmp_path / "s").iterdir())) > 3
+    for n_bytes in (1, 200, 1 << 20):  # whatever is taken at once
+        found, place, more = list[Record](), Place(), True
+        while more:
+            records, place, more, problems = reader.read(place, n_bytes)
+            found += records
+            assert problems == []
+        assert found == written
+    reader.remove_before(place.segment)
+    assert len(list((tmp_path / "s").iterdir())) == 1
+    writer.append(record(99))
+    assert reader.read(place, 1_000)[0] == [record(99)]
+
+
+def test_another_process_begins_a_segment_and_a_torn_end_is_left_out(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    writer.append(record(1))
+    writer.close()
+    (segment,) = tmp_path.iterdir()
+    with segment.open("ab") as file:
+        file.write(b'[2,"s",0,[["a"')  # it was killed before it acknowledged
+    SpoolWriter(tmp_path, 1 << 20).append(record(3))
+    records, place, more, problems = SpoolReader(tmp_path).read(Place(), 1 << 20)
+    assert (records, place.segment, more, problems) == ([record(1), record(3)], 2, False, [])
+
+
+def test_a_damaged_line_is_told_and_costs_itself_alone(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    writer.append(record(1))
+    (segment,) = tmp_path.iterdir()
+    segment.write_bytes(b"{}\n[1]\n\xff\n" + segment.read_bytes())
+    records, _, _, problems = SpoolReader(tmp_path).read(Place(), 1 << 20)
+    assert records == [record(1)]
+    assert len(problems) == 3
+
+
+def test_what_cannot_be_flushed_was_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    writer.append(record(1))
+    flush = os.fsync
+
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SpoolError, match="No space left"):
+        writer.append(record(2))
+    monkeypatch.setattr(os, "fsync", flush)
+    writer.append(record(3))
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(1), record(3)]
+
+
+def test_a_full_spool_takes_nothing_until_it_is_read(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, 100)
+    writer.append(record(1))
+    with pytest.raises(SpoolError, match="as much as it may"):
+        writer.append(record(2, 3))
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(1)]
+
+
+def test_another_spool_in_its_place_is_read_from_its_begin(tmp_path: Path) -> None:
+    for name, n in (("a", 5), ("b", 1)):
+        writer = SpoolWriter(tmp_path / name, 1 << 20)
+        for number in range(n):
+            writer.append(record(number))
+    _, place, _, _ = SpoolReader(tmp_path / "a").read(Place(), 1 << 20)
+    other = SpoolReader(tmp_path / "b")
+    for stood in (place, Place(7, 0)):
+        records, found, _, problems = other.read(stood, 1 << 20)
+        assert (records, found.segment, len(problems)) == ([record(0)], 1, 1)
+        assert other.read(found, 1 << 20) == ([], found, False, [])
+
+
+WRITING = """
+import sys
+from pathlib import Path
+from collectors.prometheus.spool import SpoolWriter
+from tests.collectors.prometheus.test_spool import record
+writer = SpoolWriter(Path(sys.argv[1]), 1 << 30)
+for number in range(1_000_000):
+    writer.append(record(number, number % 50))
+    sys.stdout.write(f"{number}\\n")
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("n_told", [1, 40, 400])
+def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, n_told: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITING, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(n_told):
+            last = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        last = max([last, *(int(line) for line in process.stdout.read().split() if line)])
+    SpoolWriter(tmp_path, 1 << 30).append(record(-1))  # the next process
+    found = [one.received_ms for one in SpoolReader(tmp_path).read(Place(), 1 << 30)[0]]
+    assert found[-1] == -1
+    assert found[:-1] == list(range(len(found) - 1))
+    assert len(found) - 1 in (last + 1, last + 2)  # one may have been kept and not told

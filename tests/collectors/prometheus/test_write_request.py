@@ -1,0 +1,76 @@
+"""Bodies of remote write: what is chosen, bounds before anything is unpacked, and bytes that are none."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+
+from collectors.prometheus import write_request
+from collectors.prometheus.write_request import TooLargeError, WriteRequestError, parse_write_request, unpacked
+from tests.collectors.prometheus.writes import message, packed, part, request, series, varint
+
+T = 1_795_693_010_724
+
+
+def test_chosen_samples() -> None:
+    body = request(
+        series("node_load1", 0.5, T),
+        series("other", 1.0, T),
+        ({"__name__": "node_load1", "A": "first", "instance": "n2"}, [(1.5, T), (2.5, T + 1), (math.nan, T + 2)]),
+    )
+    found = parse_write_request(unpacked(body, 1_000), {"node_load1"})
+    assert [(s.name, dict(s.labels), s.value, s.t_ms) for s in found.samples] == [
+        ("node_load1", {"instance": "node1:9100", "job": "node"}, 0.5, T),
+        ("node_load1", {"A": "first", "instance": "n2"}, 1.5, T),
+        ("node_load1", {"A": "first", "instance": "n2"}, 2.5, T + 1),
+    ]
+    assert found.n_others == 2  # another metric, and what says that a series has ended
+
+
+def test_the_size_is_looked_at_before_anything_is_unpacked() -> None:
+    with pytest.raises(TooLargeError, match="unpacks to 4,294,967,295 bytes; expected at most 100"):
+        unpacked(b"\xff\xff\xff\xff\x0f", 100)
+    bomb = packed(b"\0" * 10_000_000)
+    assert len(bomb) < 1_000_000
+    with pytest.raises(TooLargeError):
+        unpacked(bomb, 9_999_999)
+    for wrong in (b"", b"\xff", b"\x0a\x00", b"\x05hello", request(series("a", 1.0, T))[:-3]):
+        with pytest.raises(WriteRequestError):
+            unpacked(wrong, 1_000)
+
+
+SAMPLE = b"\x09" + struct.pack("<d", 1.0) + b"\x10" + varint(T)
+NAMED = part(1, part(1, b"__name__") + part(2, b"a"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x0a",  # cut
+        b"\x0a\x05ab",  # ends behind
+        b"\x0b",  # a group
+        b"\x08\x01",  # a series that is a number
+        b"\xff" * 11,
+        part(1, b"\x08\x01" + part(2, SAMPLE)),
+        part(1, NAMED + part(2, b"\x09" + struct.pack("<d", 1.0))),  # no time
+        part(1, NAMED + part(2, b"\x10" + varint((1 << 64) - 5))),
+        part(1, NAMED + NAMED + part(2, SAMPLE)),
+        part(1, NAMED + part(1, part(1, b"\xff") + part(2, b"x")) + part(2, SAMPLE)),
+        part(1, NAMED + part(1, part(1, b"x") + part(2, b"y" * 1_025)) + part(2, SAMPLE)),
+        part(1, NAMED + part(1, part(1, b"x")) * 65 + part(2, SAMPLE)),
+    ],
+)
+def test_what_is_no_request_is_refused(data: bytes) -> None:
+    with pytest.raises(WriteRequestError):
+        parse_write_request(data, {"a"})
+
+
+def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_request, "MAX_SERIES", 2)
+    monkeypatch.setattr(write_request, "MAX_SAMPLES", 3)
+    with pytest.raises(WriteRequestError, match="more than 2 series"):
+        parse_write_request(message([series("b", 1.0, T)] * 3), {"a"})
+    with pytest.raises(WriteRequestError, match="3 samples"):
+        parse_write_request(message([({"__name__": "b"}, [(1.0, T)] * 4)]), {"a"})
