@@ -125,6 +125,8 @@ def overload_summary(
         "n_steps": found.get("n_steps", 0),
         "n_shed_steps": found.get("n_shed_steps", 0),
         "dropped": {name: dict(lost) for name, lost in found.get("queries", {}).items()},
+        "dropped_events": found.get("dropped_events", {}),
+        "expected_event_loss": found.get("expected_event_loss", 0.0),
         "exempt": found.get("exempt", []),
         "marked": marked_alerts(store),
         "without_shedding": {name: without[name] for name in ("matches", "alerts", "reports", "ground_truth")},
