@@ -176,7 +176,10 @@ class LatencyBound:
     def _tell_events(self, control: engine.OverloadControl, now_s: float) -> list[NewProblem]:
         """Events that were dropped before any query had them."""
         dropped = {} if control.events is None else control.events.dropped
-        since = {name: n - self._told_events.get(name, 0) for name, n in dropped.items()}
+        told = self._told_events
+        if any(n > dropped.get(name, 0) for name, n in told.items()):  # another matcher, which began anew
+            told = {}
+        since = {name: n - told.get(name, 0) for name, n in dropped.items()}
         if not any(since.values()) or (
             self._told_events_s is not None and now_s - self._told_events_s < TOLD_EVERY_S
         ):  # fmt: skip

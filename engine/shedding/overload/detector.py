@@ -153,15 +153,17 @@ class OverloadDetector:
         shedding_s = self.shedding_s.at(n_partial_matches)
         left_s = self.bound.planned_s - queueing_s
         each_s = max(0.0, left_s - shedding_s) / n_events
+        saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
         if waiting is not None and waiting.n_events > n_events:
-            each_s = min(each_s, max(0.0, self.bound.planned_s - waiting.last_s - shedding_s) / waiting.n_events)
+            for_last_s = max(0.0, self.bound.planned_s - waiting.last_s - shedding_s) / waiting.n_events
+            if for_last_s >= per_event.at(0) or saved >= _FUTILE:
+                each_s = min(each_s, for_last_s)
         if per_event.at(n_partial_matches) <= each_s:
             return Plan()
         drop_share = min(1.0, 1.0 - each_s / per_event.at(n_partial_matches))
         kept = inverse(per_event.function, each_s)
         n_drop = max(0, n_partial_matches - int(min(kept, n_partial_matches)))
         least_s = queueing_s + n_events * per_event.at(0) + shedding_s
-        saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
         achievable_s = least_s if least_s > self.bound.latency_s else None
         if least_s > self.bound.planned_s and saved < _FUTILE:
             return Plan(drop_share=drop_share, achievable_s=achievable_s, is_enough=False)

@@ -110,6 +110,9 @@ def test_a_little_is_dropped_at_once_for_the_last_that_waits() -> None:
     assert found.drop_runs(0.0, 200, 20, Waiting(200, 0.0)).n_drop == 0, "600 ms"
     assert found.drop_runs(0.7, 200, 20, Waiting(30, 0.0)).n_drop == 0, "the last has not waited as long"
     assert found.drop_runs(0.0, 200, 20, Waiting(20, 0.0)).n_drop == 0
+    of_events = detector(per_run_s=1e-8)
+    assert of_events.drop_runs(0.0, 200, 20, Waiting(4_000, 0.0)).n_drop == 0, "it would save next to nothing"
+    assert found.drop_runs(0.0, 200, 20, Waiting(4_000, 0.0)).n_drop == 200
 
 
 def test_of_two_kinds_the_share_of_each_decides() -> None:
