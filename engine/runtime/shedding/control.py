@@ -229,7 +229,9 @@ class OverloadControl:
             if other is None or (loss is not None and loss <= other):
                 return Plan(), True
         if other is None:  # of the events that may be dropped the share that is asked of all, and runs for the rest
-            return replace(by_events, drop_share=share), True
+            return replace(
+                by_events, drop_share=share if by_runs.is_enough else min(1.0, asked / max(1, n_judged))
+            ), True
         return replace(by_events, drop_share=asked / n_judged), False
 
     def _event_plan(self, n_events: int, first_s: float) -> Plan:
