@@ -115,6 +115,15 @@ def test_a_little_is_dropped_at_once_for_the_last_that_waits() -> None:
     assert found.drop_runs(0.0, 200, 20, Waiting(4_000, 0.0)).n_drop == 200
 
 
+def test_a_long_queue_must_not_grow() -> None:
+    """500 events a second come, and 0.1 s beyond the half of what is planned wait: 600 in 1.2 s, 1.67 ms each."""
+    found = detector()
+    assert found.drop_runs(0.4, 200, 20, Waiting(20, 0.4, 500.0)).n_drop == 0
+    plan = found.drop_runs(0.5, 200, 20, Waiting(20, 0.5, 500.0))
+    assert 200 - plan.n_drop == pytest.approx((0.5 / (500 * 0.6) - 1e-3) / 1e-5, abs=2)
+    assert found.drop_runs(0.5, 200, 20, Waiting(20, 0.5, 200.0)).n_drop == 0, "4.2 ms each"
+
+
 def test_of_two_kinds_the_share_of_each_decides() -> None:
     """Runs in matches a second, kept events in pairs: 1 of 4 and 3 of 4; 10 of 1,000 and 990 of 1,000."""
     runs, kept = relative([np.array([1.0, 3.0])]), relative([np.array([10.0, np.inf]), np.array([990.0])])
