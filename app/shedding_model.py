@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import engine
@@ -17,6 +17,8 @@ from collectors.schema import load_event_types
 from engine.errors import StateError
 from engine.events import FOREVER_MS
 
+MOST_EVENTS = 2_000_000
+"""That a model is trained with: the latest."""
 _SETTING = "engine.shedding_model"
 
 
@@ -71,14 +73,18 @@ def trained_model(
     from_ms: int | None = None,
     to_ms: int | None = None,
     pane_events: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> engine.SheddingModel:
-    """Learned from the events that a store keeps, evaluated without shedding; raises ModelError without any."""
+    """Learned from the events that a store keeps, evaluated without shedding; raises ModelError without any.
+
+    `clock`: by which it is measured what partial matches cost.
+    """
     limits = engine.Limits(
         max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
     )
     compiled = {query.name: query for query in queries.compiled}
-    training = engine.ModelTraining(compiled, load_event_types(), limits, pane_events, time.perf_counter)
-    for batch in history.batches(from_ms=from_ms, to_ms=to_ms):
+    training = engine.ModelTraining(compiled, load_event_types(), limits, pane_events, clock)
+    for batch in history.batches(from_ms=_latest(history, from_ms, to_ms), to_ms=to_ms):
         training.take(batch)
     if not training.n_events:
         raise ModelError(
@@ -86,6 +92,23 @@ def trained_model(
             "queries; let 'clustercep run' go on for longer, or name another span with --from and --to"
         )
     return training.finished(FOREVER_MS)
+
+
+def _latest(history: EventLogReader, from_ms: int | None, to_ms: int | None) -> int | None:
+    """From when on there are no more than `MOST_EVENTS`, about, where there are more: what is learned from is held in
+    memory."""
+    span = history.span()
+    if span is None or history.count(from_ms=from_ms, to_ms=to_ms) <= MOST_EVENTS:
+        return from_ms
+    too_many_ms = span[0] if from_ms is None else max(span[0], from_ms)
+    few_ms = span[1] if to_ms is None else min(span[1], to_ms)
+    while few_ms - too_many_ms > 1_000:
+        middle_ms = (few_ms + too_many_ms) // 2
+        if history.count(from_ms=middle_ms, to_ms=to_ms) > MOST_EVENTS:
+            too_many_ms = middle_ms
+        else:
+            few_ms = middle_ms
+    return few_ms
 
 
 def described(model: engine.SheddingModel) -> list[str]:

@@ -157,6 +157,16 @@ def _overload(figures: OverloadFigures | None) -> list[Finding]:
                 f"be missing. So far, most of all: {names or 'none yet'}.",
             )
         )
+    if events := figures.get("dropped_events"):
+        named = ", ".join(f"{inert(name)} ({n:,})" for name, n in sorted(events.items(), key=lambda item: -item[1])[:5])
+        loss = figures.get("expected_event_loss", 0.0)
+        found.append(
+            Finding(
+                Level.WARNING,
+                f"Events were dropped before any query had them, to hold engine.latency_bound of {bound}: {named}; "
+                f"events like these contributed to about {loss:,.1f} matches.",
+            )
+        )
     return found
 
 

@@ -107,6 +107,9 @@ class LatencyBound:
     """By query: what was dropped when the log was told last."""
     _told_s: dict[str, float] = field(default_factory=dict)
     """By query: when that was."""
+    _told_events: Mapping[str, int] = field(default_factory=dict)
+    """By type: events that were dropped when the log was told last."""
+    _told_events_s: float | None = None
     _warned_s: float | None = None
     """When the log was told that the bound cannot be met."""
 
@@ -125,7 +128,7 @@ class LatencyBound:
 
     def begin(self, matcher: object) -> None:
         """What this matcher has dropped before was told then."""
-        self._told = _lost_by(matcher)
+        self._told, self._told_events = _lost_by(matcher), {}
 
     def tell(self, matcher: object) -> list[NewProblem]:
         """After a step: tell the log what was dropped of each query, at once and then every so often. Returns the same
@@ -135,7 +138,7 @@ class LatencyBound:
             return []
         now_s = self.times.clock()
         self._tell_whether_achievable(control, now_s)
-        problems = []
+        problems = self._tell_events(control, now_s)
         for name, lost in _lost_by(matcher).items():
             since = lost.since(self._told.get(name, NOTHING))
             if since.n_dropped > 0 and now_s - self._told_s.get(name, -TOLD_EVERY_S) >= TOLD_EVERY_S:
@@ -169,6 +172,28 @@ class LatencyBound:
         if since.n_unvalued:
             message += f"; {since.n_unvalued:,.0f} were dropped before that was known, and are not in the estimate"
         return NewProblem(SOURCE, f"query {query}", "load_shed", message)
+
+    def _tell_events(self, control: engine.OverloadControl, now_s: float) -> list[NewProblem]:
+        """Events that were dropped before any query had them."""
+        dropped = {} if control.events is None else control.events.dropped
+        told = self._told_events
+        if any(n > dropped.get(name, 0) for name, n in told.items()):  # another matcher, which began anew
+            told = {}
+        since = {name: n - told.get(name, 0) for name, n in dropped.items()}
+        if not any(since.values()) or (
+            self._told_events_s is not None and now_s - self._told_events_s < TOLD_EVERY_S
+        ):  # fmt: skip
+            return []
+        self._told_events, self._told_events_s = dropped, now_s
+        named = ", ".join(f"{name} {n:,}" for name, n in sorted(since.items(), key=lambda each: -each[1]) if n)
+        log.warning("events are dropped to hold engine.latency_bound", dropped=named, bound_ms=self.latency_ms)
+        expected = 0.0 if control.events is None else control.events.expected_loss
+        message = (
+            f"{sum(since.values()):,} events ({named}) dropped before any query had them, to hold "
+            f"engine.latency_bound ({self.latency_ms} ms): events like all that were dropped so far contributed to "
+            f"about {expected:,.1f} matches, which may be missing"
+        )
+        return [NewProblem(SOURCE, "events", "load_shed", message)]
 
     def _tell_whether_achievable(self, control: engine.OverloadControl, now_s: float) -> None:
         achievable_s = control.statistics.achievable_s
@@ -233,6 +258,9 @@ def overload_figures(matcher: object) -> OverloadFigures | None:
             if loss.is_any
         },
     )
+    if control.events is not None:
+        figures["dropped_events"] = control.events.dropped
+        figures["expected_event_loss"] = round(control.events.expected_loss, 3)
     if counted.achievable_s is not None:
         figures["achievable_ms"] = _whole_ms(1000 * counted.achievable_s)
     return figures

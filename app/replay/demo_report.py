@@ -91,6 +91,10 @@ def overload_lines(overload: Mapping[str, Any]) -> list[str]:
         f"Dropped before {overload['n_shed_steps']:,} of {overload['n_steps']:,} steps ({overload['strategy']}): "
         f"{n_dropped:,} partial matches, of which about {missing:,.1f} matches were expected, and {n_kept:,} events "
         f"kept for matches to come. Nothing can be dropped of: {exempt}.",
+        f"Events dropped before any query had them (gspice-h): {_by_type(overload['dropped_events'])}; events like "
+        f"these contributed to about {overload['expected_event_loss']:,.1f} matches.",
+        "What is worth what was learned from the same recording, without overload; in a history that knows less, more "
+        "is lost.",
         f"Alerts marked as found under shedding: {sum(overload['marked'].values()):,}.",
     ]
 
@@ -124,6 +128,10 @@ def _dropped(summary: Mapping[str, Any], overload: Mapping[str, Any]) -> Table:
         ]
         table.add_row(Text(name), *cells)
     return table
+
+
+def _by_type(dropped: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {n:,}" for name, n in sorted(dropped.items(), key=lambda each: -each[1])) or "none"
 
 
 _LOST = ("n_partial_matches", "expected_matches", "n_unvalued", "n_events")

@@ -88,10 +88,12 @@ def bounded(settings: Settings, bound_ms: int, model: Path | None = None) -> Set
 
 
 def learned_of(settings: Settings) -> Path:
-    """A model of what the store of these settings has seen, beside it."""
+    """A model of what the store of these settings has seen, beside it; the same on any machine: what offers cost here
+    is no part of it."""
     path = settings.store.directory / "shedding-model.json"
     with open_configured_store(settings) as store:
-        write_model(path, trained_model(settings, checked_queries(settings), open_event_log(settings, store)))
+        history = open_event_log(settings, store)
+        write_model(path, trained_model(settings, checked_queries(settings), history, clock=lambda: 0.0))
     return path
 
 
@@ -125,6 +127,8 @@ def overload_summary(
         "n_steps": found.get("n_steps", 0),
         "n_shed_steps": found.get("n_shed_steps", 0),
         "dropped": {name: dict(lost) for name, lost in found.get("queries", {}).items()},
+        "dropped_events": found.get("dropped_events", {}),
+        "expected_event_loss": found.get("expected_event_loss", 0.0),
         "exempt": found.get("exempt", []),
         "marked": marked_alerts(store),
         "without_shedding": {name: without[name] for name in ("matches", "alerts", "reports", "ground_truth")},

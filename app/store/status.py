@@ -47,7 +47,9 @@ class OverloadFigures(TypedDict, total=False):
     a step that evaluated it, of the last such part and the longest since the start.
 
     `achievable_ms`: there where the bound cannot be met with everything dropped that can be. `exempt`: queries that
-    keep something of which nothing can be dropped.
+    keep something of which nothing can be dropped. With engine.shedding_model, since the engine was made,
+    `dropped_events` by type, and `expected_event_loss`, the matches (times the weights of their queries) that events
+    like these contributed to.
     """
 
     bound_ms: int
@@ -61,6 +63,8 @@ class OverloadFigures(TypedDict, total=False):
     shedding_seconds: float
     exempt: list[str]
     queries: dict[str, SheddingFigures]
+    dropped_events: dict[str, int]
+    expected_event_loss: float
 
 
 class ProcessStatus(TypedDict, total=False):

@@ -32,4 +32,10 @@ def at_random(utilities: Sequence[Float64Array], random: np.random.Generator) ->
     return [np.where(np.isinf(part), part, random.random(len(part))) for part in utilities]
 
 
-__all__ = ["at_random", "lowest"]
+def relative(utilities: Sequence[Float64Array]) -> list[Float64Array]:
+    """Each as its share of all of them together; infinite ones stay."""
+    total = sum(float(part[np.isfinite(part)].sum()) for part in utilities)
+    return [part / total if total > 0 else part for part in utilities]
+
+
+__all__ = ["at_random", "lowest", "relative"]

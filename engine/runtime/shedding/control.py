@@ -155,7 +155,7 @@ class OverloadControl:
             cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
             now_ms = int(t_ms[start]) if len(cut) else watermark_ms
             last_s = _at(released_s, len(released) - 1, self.clock) if len(cut) else first_s
-            self._waiting = Waiting(len(released) - start, self.clock() - last_s)
+            self._waiting = Waiting(len(released) - start, self.clock() - last_s, self._arrivals(first_s, len(cut)))
             if self.events is None:
                 n_runs = self._before(first_s, len(cut), now_ms)
             else:
@@ -201,7 +201,7 @@ class OverloadControl:
         self, shedder: EventShedder, cut: EventBatch, first_s: float, now_ms: int, step_ms: int
     ) -> EventBatch:
         """The events of a step that go on; runs are dropped where that loses less, or dropping events is not enough."""
-        plan, drops_runs = self._event_plan(len(cut), first_s), False
+        plan, drops_runs = self._event_plan(first_s), False
         if self.is_mixed:
             plan, drops_runs = self._mixed(shedder, plan, cut, first_s, now_ms)
         cut = self._without_dropped(shedder, cut, plan, step_ms)
@@ -229,19 +229,24 @@ class OverloadControl:
             if other is None or (loss is not None and loss <= other):
                 return Plan(), True
         if other is None:  # of the events that may be dropped the share that is asked of all, and runs for the rest
-            return replace(by_events, drop_share=share), True
+            return replace(
+                by_events, drop_share=share if by_runs.is_enough else min(1.0, asked / max(1, n_judged))
+            ), True
         return replace(by_events, drop_share=asked / n_judged), False
 
-    def _event_plan(self, n_events: int, first_s: float) -> Plan:
-        """What share of the events would be dropped before a step."""
-        began_s = self.clock()
+    def _arrivals(self, first_s: float, n_events: int) -> float:
+        """Events a second lately, those of a step that were released from then on among them; 0.0: not known."""
         self._arrived.append((first_s, n_events))
-        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > self.detector.bound.latency_s / 2:
+        while len(self._arrived) > 2 and first_s - self._arrived[0][0] > self.detector.bound.latency_s / 2:
             self._arrived.popleft()
         elapsed_s = first_s - self._arrived[0][0]
-        per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
+        return sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
+
+    def _event_plan(self, first_s: float) -> Plan:
+        """What share of the events would be dropped before a step."""
+        per_s = 0.0 if self._waiting is None else self._waiting.arrivals_per_s
         return self.detector.drop_events(
-            began_s - first_s, per_s, self._newest_s, self._dropping_s, self.detector.bound.latency_s / 2
+            self.clock() - first_s, per_s, self._newest_s, self._dropping_s, self.detector.bound.latency_s / 2
         )
 
     def _without_dropped(self, shedder: EventShedder, cut: EventBatch, plan: Plan, step_ms: int) -> EventBatch:

@@ -19,12 +19,11 @@ def expected_once(queries: Iterable[CompiledQuery], events: EventBatch) -> Float
 
     A component that accepted none of its type may yet accept one like any of them.
     """
-    worth = np.zeros(len(events))
+    worth, interner = np.zeros(len(events)), Interner()
+    stream = StreamColumns(events, interner)
     for query in queries:
         if query.resolved.is_trend:
             continue
-        interner = Interner()
-        stream = StreamColumns(events, interner)
         for branch in query.branches:
             roles = EarlyFilter(branch, interner, live=False).by_role(stream)
             n_steps = len(branch.steps)

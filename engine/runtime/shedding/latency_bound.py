@@ -12,6 +12,8 @@ from engine.runtime.shedding.model import SheddingModel
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.shedding.overload.detector import Bound, OverloadDetector
 
+LEAST_SIMULATED = 4
+"""Events of a step where the clock is simulated: there a step costs nothing by itself."""
 BUFFER_SHARE = 0.2
 """Of the bound: what is planned ends so long before it."""
 
@@ -37,7 +39,14 @@ def latency_bound(
             shedder.take_over(model.runs)
             events = None if model.events is None else shedder_of(model.events)
         return OverloadControl(
-            detector, shedder, clock, events=events, is_mixed=True, released_at=released_at, works=works
+            detector,
+            shedder,
+            clock,
+            events=events,
+            is_mixed=True,
+            released_at=released_at,
+            least_events=OverloadControl.least_events if works is None else LEAST_SIMULATED,
+            works=works,
         )
 
     return control

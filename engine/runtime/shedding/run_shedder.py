@@ -18,7 +18,7 @@ from engine.parallel.divided import Divided
 from engine.plan.evaluation import Sheddable
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.runtime.shedding.stored_events import StoredEvents
-from engine.shedding.choice import at_random, lowest
+from engine.shedding.choice import at_random, lowest, relative
 from engine.shedding.partial_matches.saved import MOST_EVENTS, RunModel
 
 _NONE: Float64Array = np.empty(0)
@@ -60,7 +60,7 @@ class RunLoss:
 
 class RunShedder:
     """Observes and drops the runs of an engine's queries, and events that are kept in their place where matches are
-    postponed: of both the same share. Of queries that are exempt (`QueryEvaluation.is_exempt`), or that
+    postponed. Of queries that are exempt (`QueryEvaluation.is_exempt`), or that
     others need whole (`CompiledQuery.needs_whole`), nothing is dropped."""
 
     def __init__(
@@ -173,8 +173,11 @@ class RunShedder:
         self._saved |= {(name, model.branch): model for name, model in models}
 
     def drop(self, n: int, now_ms: int) -> int:
-        """Drop n of what is kept at a time of the stream, of runs and of kept events the same share, of each the least
-        useful; returns how many runs were dropped.
+        """Drop n of what is kept at a time of the stream, of runs and of kept events each the least useful; returns how
+        many runs were dropped.
+
+        What runs and kept events are worth has no common unit. So one of either is worth its share of what all of its
+        kind are worth: of a few runs, one in each partition, hardly any is dropped while kept events are of no use.
 
         Of queries that are not trained the same share of runs is dropped, any of them: utilities of others alone would
         say that theirs are worth nothing, or everything.
@@ -184,9 +187,30 @@ class RunShedder:
         self._dropped_ms = now_ms
         n_runs = self.n_runs
         n_kept = n_runs + self._stored.n_events
-        n_of_runs = min(n_runs, round(n * n_runs / n_kept)) if n_kept else 0
+        n_of_runs = self._n_of_runs(n, n_kept, n_runs, now_ms)
         self._drop_stored(n - n_of_runs, now_ms)
         return self._drop_runs(n_of_runs, now_ms) if n_of_runs else 0
+
+    def _n_of_runs(self, n: int, n_kept: int, n_runs: int, now_ms: int) -> int:
+        """How many of n are runs."""
+        if n_runs in (0, n_kept):
+            return min(n, n_runs)
+        if self.strategy is RunStrategy.RANDOM:
+            return min(n_runs, round(n * n_runs / n_kept))
+        stored = self._stored.worth(now_ms)
+        chosen = lowest([*relative([self._worth_of_runs(now_ms)]), *relative(stored)], n)
+        return len(chosen[0])
+
+    def _worth_of_runs(self, now_ms: int) -> Float64Array:
+        """Utilities of all runs; of queries that are not trained the mean of the others."""
+        valued, others = [_NONE], [_NONE]
+        for key, part in self._parts:
+            utility = part.runs_at_hand(self._utilities(key, part), now_ms).utility
+            (valued if self._is_valued(key) else others).append(utility)
+        known, unknown = np.concatenate(valued), np.concatenate(others)
+        finite = known[np.isfinite(known)]
+        mean = float(finite.mean()) if len(finite) else 1.0
+        return np.concatenate([known, np.where(np.isfinite(unknown), mean, unknown)])
 
     def _drop_stored(self, n: int, now_ms: int) -> None:
         by_chance = self.strategy is RunStrategy.RANDOM

@@ -39,6 +39,10 @@ class StoredEvents:
         """Events kept, each once."""
         return sum(store.runtime.n_stored for store in self._stores)
 
+    def worth(self, now_ms: int) -> list[Float64Array]:
+        """What the kept events of each store are worth at a time of the stream."""
+        return [store.weight * store.runtime.stored_worth(now_ms) for store in self._stores]
+
     def drop(
         self, n: int, now_ms: int, instead: Callable[[Sequence[Float64Array]], Sequence[Float64Array]] | None = None
     ) -> dict[str, int]:
@@ -48,7 +52,7 @@ class StoredEvents:
         """
         if n <= 0:
             return {}
-        worth: Sequence[Float64Array] = [store.weight * store.runtime.stored_worth(now_ms) for store in self._stores]
+        worth = self.worth(now_ms)
         chosen = lowest(worth if instead is None else instead(worth), n)
         dropped: dict[str, int] = {}
         for store, of_it, rows in zip(self._stores, worth, chosen, strict=True):

@@ -20,6 +20,7 @@ _FORMAT = "clustercep event model"
 _REMEDY = "train it again ('clustercep shed train')"
 _MOST_PANE_EVENTS = 1_000_000
 _MOST_BINS = 65_536
+_MOST = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class EventModel:
         )
         if (features.pane_events or 0) > _MOST_PANE_EVENTS or any(b.n_bins > _MOST_BINS for b in features.attributes):
             raise StateError(f"a saved event model has a longer pane, or more bins, than there may be; {_REMEDY}")
+        if max(features.pane_ms or 0, features.count_bin) > _MOST or not 0 <= features.seed <= _MOST:
+            raise StateError(f"a saved event model has numbers out of range; {_REMEDY}")
         n_types, n_attributes = len(features.types), len(features.attributes)
         rows = np.array(found["features"], np.int64).reshape(-1, 1 + n_attributes + n_types)
         _check_bins(features, rows)

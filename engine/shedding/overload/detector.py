@@ -7,6 +7,7 @@ it waited (queueing), the time to shed, and that of the step.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -18,6 +19,8 @@ _LEAST_SAMPLES = 8
 _FIT_EVERY = 64
 """Samples after which a function is fitted anew."""
 _MOST_SAMPLES = 1024
+_LONG = 0.5
+"""Share of the latency that is planned from which on the queue must not grow."""
 _FUTILE = 0.1
 """Share of the processing time that dropping everything has to save, where the bound cannot be met."""
 _ORDINARY = 20.0
@@ -110,10 +113,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Events that have been released, those of the next step among them: how many, and how long the last has waited."""
+    """Events that have been released, those of the next step among them: how many, how long the last has waited, and at
+    which rate they came lately, 0.0 where that is not known."""
 
     n_events: int
     last_s: float
+    arrivals_per_s: float = 0.0
 
 
 @dataclass
@@ -153,19 +158,32 @@ class OverloadDetector:
         shedding_s = self.shedding_s.at(n_partial_matches)
         left_s = self.bound.planned_s - queueing_s
         each_s = max(0.0, left_s - shedding_s) / n_events
-        if waiting is not None and waiting.n_events > n_events:
-            each_s = min(each_s, max(0.0, self.bound.planned_s - waiting.last_s - shedding_s) / waiting.n_events)
+        saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
+        for paced_s in self._paced(queueing_s, n_events, shedding_s, waiting):
+            if paced_s >= per_event.at(0) or saved >= _FUTILE:
+                each_s = min(each_s, paced_s)
         if per_event.at(n_partial_matches) <= each_s:
             return Plan()
         drop_share = min(1.0, 1.0 - each_s / per_event.at(n_partial_matches))
         kept = inverse(per_event.function, each_s)
         n_drop = max(0, n_partial_matches - int(min(kept, n_partial_matches)))
         least_s = queueing_s + n_events * per_event.at(0) + shedding_s
-        saved = 1.0 - per_event.at(0) / max(per_event.at(n_partial_matches), 1e-12)
         achievable_s = least_s if least_s > self.bound.latency_s else None
         if least_s > self.bound.planned_s and saved < _FUTILE:
             return Plan(drop_share=drop_share, achievable_s=achievable_s, is_enough=False)
         return Plan(n_drop, drop_share, achievable_s, is_enough=least_s <= self.bound.planned_s)
+
+    def _paced(self, queueing_s: float, n_events: int, shedding_s: float, waiting: Waiting | None) -> Iterator[float]:
+        """Seconds for each event that keep the last of those that wait in time, and the queue from growing once it is
+        half as long as is planned."""
+        if waiting is None:
+            return
+        if waiting.n_events > n_events:
+            yield max(0.0, self.bound.planned_s - waiting.last_s - shedding_s) / waiting.n_events
+        beyond_s = queueing_s - _LONG * self.bound.planned_s
+        if waiting.arrivals_per_s > 0 and beyond_s > 0:
+            interval_s = self.bound.latency_s / 2
+            yield interval_s / (waiting.arrivals_per_s * (interval_s + beyond_s))
 
     def drop_events(
         self, queueing_s: float, arrivals_per_s: float, per_event_s: float, dropping_s: float, interval_s: float

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.shedding.choice import at_random, lowest
-from engine.shedding.overload.detector import Bound, Measured, OverloadDetector
+from engine.shedding.choice import at_random, lowest, relative
+from engine.shedding.overload.detector import Bound, Measured, OverloadDetector, Waiting
 from engine.shedding.overload.regressions import Rising, Steps, fit, inverse
 
 
@@ -97,6 +97,39 @@ def test_so_many_go_on_as_the_time_left_allows() -> None:
     plan = detector().drop_runs(0.75, 200, 20)
     assert 200 - plan.n_drop == pytest.approx((0.0498 / 20 - 1e-3) / 1e-5, abs=2)
     assert plan.achievable_s is None
+
+
+def test_a_little_is_dropped_at_once_for_the_last_that_waits() -> None:
+    """400 events have been released together: 2 ms each, less shedding, and 100 of the 200 that are kept."""
+    found = detector()
+    assert found.drop_runs(0.0, 200, 20).n_drop == 0
+    plan = found.drop_runs(0.0, 200, 20, Waiting(400, 0.0))
+    assert 200 - plan.n_drop == pytest.approx(((0.8 - 2e-4) / 400 - 1e-3) / 1e-5, abs=2)
+    assert plan.drop_share == pytest.approx(1 - (0.8 - 2e-4) / 400 / 3e-3, abs=0.01), "events would do as well"
+    assert plan.is_enough
+    assert found.drop_runs(0.0, 200, 20, Waiting(200, 0.0)).n_drop == 0, "600 ms"
+    assert found.drop_runs(0.7, 200, 20, Waiting(30, 0.0)).n_drop == 0, "the last has not waited as long"
+    assert found.drop_runs(0.0, 200, 20, Waiting(20, 0.0)).n_drop == 0
+    of_events = detector(per_run_s=1e-8)
+    assert of_events.drop_runs(0.0, 200, 20, Waiting(4_000, 0.0)).n_drop == 0, "it would save next to nothing"
+    assert found.drop_runs(0.0, 200, 20, Waiting(4_000, 0.0)).n_drop == 200
+
+
+def test_a_long_queue_must_not_grow() -> None:
+    """500 events a second come, and 0.1 s beyond the half of what is planned wait: 600 in 1.2 s, 1.67 ms each."""
+    found = detector()
+    assert found.drop_runs(0.4, 200, 20, Waiting(20, 0.4, 500.0)).n_drop == 0
+    plan = found.drop_runs(0.5, 200, 20, Waiting(20, 0.5, 500.0))
+    assert 200 - plan.n_drop == pytest.approx((0.5 / (500 * 0.6) - 1e-3) / 1e-5, abs=2)
+    assert found.drop_runs(0.5, 200, 20, Waiting(20, 0.5, 200.0)).n_drop == 0, "4.2 ms each"
+
+
+def test_of_two_kinds_the_share_of_each_decides() -> None:
+    """Runs in matches a second, kept events in pairs: 1 of 4 and 3 of 4; 10 of 1,000 and 990 of 1,000."""
+    runs, kept = relative([np.array([1.0, 3.0])]), relative([np.array([10.0, np.inf]), np.array([990.0])])
+    assert [part.tolist() for part in (*runs, *kept)] == [[0.25, 0.75], [0.01, np.inf], [0.99]]
+    assert [places.tolist() for places in lowest([*runs, *kept], 2)] == [[0], [0], []]
+    assert [part.tolist() for part in relative([np.zeros(2), np.array([np.inf])])] == [[0.0, 0.0], [np.inf]]
 
 
 def test_a_bound_that_cannot_be_met_is_told_with_the_one_that_could() -> None:

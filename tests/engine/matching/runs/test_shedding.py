@@ -258,6 +258,19 @@ def test_utilities_of_another_query_are_refused() -> None:
         runtime_of("SEQ(A a, B b, C c)").runs_at_hand(flat(2), 0)
 
 
+def test_a_partition_is_expected_to_go_on_for_as_long_as_it_has() -> None:
+    """Two events a second for 100 s of a window of 1,000 s: 200 more, not 2,000; and as many of one that is new."""
+    arrivals = Arrivals(1_000_000)
+    times = np.arange(0, 100_001, 500)
+    arrivals.take(times, np.zeros(len(times), np.int64), 1)
+    old, new = arrivals.per_ms(2) * 1_000_000
+    assert old == pytest.approx(200, rel=0.1)
+    assert new == pytest.approx(200, rel=0.1)
+    times = np.arange(100_500, 3_000_001, 500)
+    arrivals.take(times, np.zeros(len(times), np.int64), 1)
+    assert arrivals.per_ms(1)[0] * 1_000_000 == pytest.approx(2_000, rel=0.1), "it has been there for a window"
+
+
 def test_rates_are_those_of_partitions_and_of_all_where_little_is_known() -> None:
     random = np.random.default_rng(5)
     arrivals = Arrivals(10_000)

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine import Engine, Limits, compile_query
+from engine import Engine, Limits, ModelTraining, compile_query
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, EventBatch, Float64Array
-from engine.runtime.shedding.event_shedder import EventStrategy
-from engine.runtime.shedding.event_training import EventTraining, Judged
+from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy
+from engine.runtime.shedding.event_training import EventTraining, Judged, shedder_of
 from engine.shedding.events.by_type import TypeUtilities, sampled
+from engine.shedding.events.observations import AggregatedObservations
+from engine.shedding.events.threshold import UtilityDistribution
 from engine.shedding.overload.detector import Bound
 from tests.engine.runtime.shedding.simulated import SCHEMA, CostModel, controlled, drive, three_types, throughput
 
@@ -116,3 +118,51 @@ def test_types_are_dropped_by_their_utility(drop_share: float) -> None:
     keeps = sampled(types, chance, np.random.default_rng(1))
     for kind in range(3):
         assert 1 - keeps[types == kind].mean() == pytest.approx(chance[kind], abs=0.02)
+
+
+def test_a_step_without_events_that_may_be_dropped() -> None:
+    shedder = training(three_types(400, 1)).trained(EventStrategy.GSPICE_H)
+    only_b = replace(shedder.features, types=("A",))
+    others = EventShedder(
+        EventStrategy.GSPICE_H, only_b, TypeUtilities(np.ones(1), np.ones(1)), np.random.default_rng(1)
+    )
+    others.learn(AggregatedObservations.of(np.array([[0, 1, 2]]), np.ones(1)))
+    stream = three_types(30, 2).of_types(("B", "C"))
+    assert others.keeps(stream, 0.5).all()
+    assert (others.n_judged(stream), others.n_dropped, others.dropped) == (0, 0, {})
+
+
+def test_what_is_lost_with_a_share_of_the_events() -> None:
+    """Half of the events are worth 0, a quarter 1, a quarter 4: of 100 events 60 dropped lose 10."""
+    found = UtilityDistribution.of(np.array([0.0, 1.0, 4.0]), np.array([2.0, 1.0, 1.0]))
+    assert [100 * found.below(share) for share in (0.0, 0.5, 0.6, 0.75, 1.0)] == pytest.approx([0, 0, 10, 25, 125])
+    assert UtilityDistribution.of(np.array([0.0, np.inf]), np.ones(2)).below(1.0) == 0.0
+
+
+MIXED = {
+    "pair": "PATTERN SEQ(A a, A b) WHERE skip_till_any_match { a.x >= 10 AND b.x >= 10 } WITHIN 12 ms",
+    "next": "PATTERN SEQ(B b, C c) WHERE skip_till_next_match { b.x >= 3 AND c.x >= 10 AND c.k = b.k } WITHIN 80 ms",
+}
+
+
+@pytest.mark.parametrize("rate", [1.3, 1.6])
+def test_a_mixture_holds_the_bound_and_makes_no_match_that_is_none(rate: float) -> None:
+    stream = three_types(3_000, 31)
+    learned = ModelTraining(
+        {name: compile_query(text, SCHEMA, name=name) for name, text in MIXED.items()}, SCHEMA, Limits(), 0, lambda: 0.0
+    )
+    learned.take(three_types(3_000, 32))
+    model = learned.finished(FOREVER_MS)
+    assert model.events is not None
+    arrivals: Float64Array = np.arange(len(stream)) / (rate * throughput(MIXED, stream, COSTS))
+    engine, clock = controlled(MIXED, BOUND, costs=COSTS)
+    assert engine.overload is not None
+    engine.overload = replace(engine.overload, events=shedder_of(model.events), is_mixed=True)
+    driven = drive(engine, clock, stream, arrivals)
+    assert float(driven.latencies_s.max()) <= BOUND.latency_s
+    assert engine.overload.events is not None
+    assert set(engine.overload.events.dropped) == {"A"}
+    assert engine.overload.shedder.loss["next"].n_runs > 0, "events of one type are not enough"
+    whole = Counter((row.query, tuple(row.event_ids)) for row in controlled(MIXED, None)[0].process(stream, FOREVER_MS))
+    found = Counter((row.query, tuple(row.event_ids)) for row in driven.rows)
+    assert found <= whole
