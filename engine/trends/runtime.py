@@ -57,7 +57,7 @@ class TrendRuntime:
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        coming = self._intake.candidates(stream)
+        coming = self._intake.candidates(stream, are_held=len(self._overlaps) > 0)
         if len(coming):
             for batch in self._intake.batches(coming):
                 self._take_in(batch)
