@@ -94,10 +94,10 @@ class TrendOverlaps:
 
     def take_in(self, coming: Coming, rows: Int64Array, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
         """Take in the events of some rows of a batch, whole partitions of it; stops when results must be taken."""
-        whole = coming.batch
+        whole, n_rejected = coming.batch, self.n_rejected
         batch = whole._replace(
             rows=whole.rows[rows], partition=whole.partition[rows], t_ms=whole.t_ms[rows], order=whole.order[rows],
-            states=whole.states[rows], ranks=whole.ranks[:, rows],
+            states=whole.states[rows], ranks=np.take(whole.ranks, rows, axis=1),
         )  # fmt: skip
         more = np.empty((3, coming.more.shape[1]), np.int64)
         more[[oa.HI_MS, oa.CLOCK]] = coming.more
@@ -114,6 +114,14 @@ class TrendOverlaps:
             each = self._open[int(batch.partition[first])]
             yield from self._sweep(each, batch, more, first, last, ta.NEVER, results, scratch)
         self._memory.end_batch()
+        if self.n_rejected > n_rejected and self._is_told:
+            self._forget_ids()
+
+    def _forget_ids(self) -> None:
+        """Of events that were left out."""
+        known = [rows[oa.RETIRED_SERIAL] for _, rows in self._retired]
+        known += [each.overlap.serial[: each.n_members] for each in self._open.values()]
+        self._ids = {serial: self._ids[serial] for part in known for serial in part.tolist()}
 
     def advance(self, watermark_ms: int, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
         """No event before the watermark comes any more."""
