@@ -61,6 +61,8 @@ class TrendOverlaps:
     it is told apart whether a trend has them."""
 
     def __init__(self, plan: TrendPlan, tables: TrendTables, memory: TrendMemory, n_slots: int) -> None:
+        if not 0 <= n_slots <= oa.MOST_SLOTS:
+            raise ValueError(f"Limits.trend_overlap is {n_slots}; expected 0 to {oa.MOST_SLOTS}")
         self._template = tables.template
         self._tables = tables
         self._memory = memory
