@@ -238,7 +238,7 @@ def result_row(row: engine.MatchRow) -> ResultRow:
         exact=bool(row.exact),
         capped=bool(row.capped),
         of_trends=row.is_of_trends,
-        expected=None if row.expected is None else row.expected.value,
+        expected=None if row.expected is None else str(row.expected),
     )
 
 

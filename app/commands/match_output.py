@@ -61,7 +61,7 @@ def _of_trends(row: engine.MatchRow | ReferenceRow, window: tuple[int, int]) -> 
         "values": {name: printable(value) for name, value in row.values.items()},
     }
     if row.expected is not None:
-        return printed | {"expected": row.expected.value}
+        return printed | {"expected": str(row.expected)}
     return printed if row.exact else printed | {"exact": False}
 
 
@@ -177,7 +177,7 @@ def _print_trends(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
         told = {**dict(row.key), **row.values}
         cells = [format_time(bound_ms) for bound_ms in row.window or ()]
         cells += ["" if told[name] is None else str(value_text(name, told[name])) for name in (*groups, *names)]
-        cells[-1] += f" ({row.expected.value})" if row.expected else "" if row.exact else " (rounded)"
+        cells[-1] += f" ({row.expected})" if row.expected else "" if row.exact else " (rounded)"
         table.add_row(*[Text(shown_plain(cell)) for cell in cells])
     Console(highlight=False).print(table)
 

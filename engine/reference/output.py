@@ -55,7 +55,7 @@ class ReferenceRow:
     exact: bool = True
     capped: bool = False
     window: tuple[int, int] | None = None
-    expected: None = None
+    expected: str | None = None
     share_with_any: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
 
 
@@ -95,6 +95,7 @@ def _trend_row(resolved: ResolvedQuery, row: TrendRow) -> ReferenceRow:
         confidence=Fraction(1),
         values=row.values,
         window=(row.start_ms, row.end_ms),
+        expected=None if row.is_certain else "expected",
     )
 
 

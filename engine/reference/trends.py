@@ -46,13 +46,15 @@ MAX_TRENDS = 1_000_000
 
 @dataclass(frozen=True)
 class TrendRow:
-    """The values of one window and group; `last`: the latest event of its trends."""
+    """The values of one window and group; `last`: the latest event of its trends; `is_certain`: these are there in
+    every world."""
 
     start_ms: int
     end_ms: int
     group: tuple[tuple[str, object], ...]
     values: dict[str, object]
     last: ObservedEvent
+    is_certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,17 @@ def trend_rows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list
             values = _values(resolved, by_group[group], dict(group))
             if values is not None:
                 last = max((reading[-1][0] for _, reading in by_group[group]), key=lambda event: event.stream_order)
-                rows.append(TrendRow(start_ms, end_ms, group, values, last))
+                rows.append(TrendRow(start_ms, end_ms, group, values, last, _are_certain(by_group[group])))
     return rows
+
+
+def _are_certain(readings: Sequence[Weighted]) -> bool:
+    """Whether each trend is there in every world."""
+    shares: dict[tuple[str, ...], Fraction] = {}
+    for weight, reading in readings:
+        ids = tuple(event.event_id for event, _ in reading)
+        shares[ids] = shares.get(ids, Fraction(0)) + weight
+    return all(share == 1 for share in shares.values())
 
 
 def _worlds(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> Iterator[tuple[Fraction, list[ObservedEvent]]]:

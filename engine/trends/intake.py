@@ -105,9 +105,13 @@ class TrendIntake:
 
     # ------------------------------------------------------------------ events
 
-    def candidates(self, stream: StreamColumns) -> Candidates:
-        """The events that a state reads. Left out, and counted, are those with an interval where their order matters to
-        what is absent, those whose distribution is not uniform, and those whose clock has an unknown offset."""
+    def candidates(self, stream: StreamColumns, *, are_held: bool = True) -> Candidates:
+        """The events that a state reads.
+
+        Left out, and counted, are those with an interval where their order matters to what is absent, those whose
+        distribution is not uniform, and those whose clock has an unknown offset. `are_held`: whether events with
+        intervals came before that may overlap these.
+        """
         plan = self._plan
         first = self.n_seen
         self.n_seen += len(stream)
@@ -128,7 +132,8 @@ class TrendIntake:
         key += 0.0  # -0.0 is 0.0
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
         hi_ms = np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
-        clock = stream.clocks_of(rows)
+        is_clock_needed = are_held or not is_precise or bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
+        clock = stream.clocks_of(rows) if is_clock_needed else np.full(len(rows), -1, np.int64)
         order = hi_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
         ids = np.empty((int(plan.is_told), len(rows)), object)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import Int64Array
+from engine.events import Float64Array, Int64Array
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import forget_closed, move_regions
 from engine.trends.template_arrays import TrendTables
@@ -184,10 +184,11 @@ class TrendMemory:
             whole, whole.view(np.float64), np.zeros(room * self.width, np.int32),
         )  # fmt: skip
 
-    def index_all(self, new: Int64Array, batch: ta.Batch) -> None:
+    def index_all(self, new: Int64Array, batch: ta.Batch, held: Mapping[int, ta.Batch] | None = None) -> None:
         """Make the indexes anew that too many vertices wait behind, with the values that the batch brings.
 
-        new: int64 (n_partitions, n_stored). Vertices of a batch come into the index, or wait, together.
+        new: int64 (n_partitions, n_stored). held: of partitions, events that came before and are not stored yet.
+        Vertices of a batch come into the index, or wait, together.
         """
         for index, (stored, derived, sign) in enumerate(self.tables.indexed):
             n = self.n_partitions
@@ -196,26 +197,27 @@ class TrendMemory:
             waiting = length - np.minimum(limit, length) + new[:, stored]
             usual = np.maximum(LEAST_INDEXED, WAITING_PER_ROOT * np.sqrt(length + new[:, stored]))
             for partition in np.flatnonzero(waiting > usual).tolist():
-                self._index(partition, index, stored, derived, sign, batch)
+                batches = [batch] if held is None or partition not in held else [batch, held[partition]]
+                self._index(partition, index, stored, derived, sign, batches)
 
-    def n_waiting(self, partition: int) -> int:
-        """How many more events of a partition may wait behind its indexes."""
-        regions = self._regions[1, partition * self._n_stored : (partition + 1) * self._n_stored]
-        return int(max(LEAST_INDEXED, WAITING_PER_ROOT * np.sqrt(regions.max(initial=0)), 1))
-
-    def _index(self, partition: int, index: int, stored: int, derived: int, sign: float, batch: ta.Batch) -> None:
+    def _index(
+        self, partition: int, index: int, stored: int, derived: int, sign: float, batches: Sequence[ta.Batch]
+    ) -> None:
         state = self.tables.stored_states[stored]
-        begin, end = np.searchsorted(batch.partition, [partition, partition + 1])
-        coming = begin + np.flatnonzero((batch.states[begin:end] >> state) & 1)
         region = partition * self._n_stored + stored
         start, length = self._regions[:2, region].tolist()
         kept_keys = sign * self.vertices.derived[derived, start : start + length]
-        keys = sign * batch.derived[derived, batch.rows[coming]]
-        known = np.unique(np.concatenate([kept_keys, keys]))
+        coming: list[tuple[ta.Batch, Int64Array, Float64Array]] = []
+        for batch in batches:
+            begin, end = np.searchsorted(batch.partition, [partition, partition + 1])
+            own = begin + np.flatnonzero((batch.states[begin:end] >> state) & 1)
+            coming.append((batch, own, sign * batch.derived[derived, batch.rows[own]]))
+        known = np.unique(np.concatenate([kept_keys, *(keys for _, _, keys in coming)]))
         known = known[~np.isnan(known)]
         ranks = np.searchsorted(known, kept_keys)
         self.vertices.ranks[index, start : start + length] = np.where(np.isnan(kept_keys), -1, ranks)
-        batch.ranks[index, coming] = np.where(np.isnan(keys), -1, np.searchsorted(known, keys))
+        for batch, own, keys in coming:
+            batch.ranks[index, own] = np.where(np.isnan(keys), -1, np.searchsorted(known, keys))
         entry = partition * self._n_indexes + index
         self.indexes.size[entry] = 0  # what it had is not copied any more
         at = self._room_for_entries(len(known))

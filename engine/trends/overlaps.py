@@ -38,6 +38,13 @@ class _Open:
     def n_members(self) -> int:
         return int(self.overlap.state[oa.N_MEMBERS])
 
+    def held(self) -> ta.Batch:
+        """The members that there are, with the same arrays."""
+        n, whole = self.n_members, self.members
+        return whole._replace(
+            rows=whole.rows[:n], partition=whole.partition[:n], states=whole.states[:n], ranks=whole.ranks[:, :n]
+        )
+
 
 @dataclass(frozen=True)
 class Retired:
@@ -54,6 +61,8 @@ class TrendOverlaps:
     it is told apart whether a trend has them."""
 
     def __init__(self, plan: TrendPlan, tables: TrendTables, memory: TrendMemory, n_slots: int) -> None:
+        if not 0 <= n_slots <= oa.MOST_SLOTS:
+            raise ValueError(f"Limits.trend_overlap is {n_slots}; expected 0 to {oa.MOST_SLOTS}")
         self._template = tables.template
         self._tables = tables
         self._memory = memory
@@ -87,10 +96,10 @@ class TrendOverlaps:
 
     def take_in(self, coming: Coming, rows: Int64Array, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
         """Take in the events of some rows of a batch, whole partitions of it; stops when results must be taken."""
-        whole = coming.batch
+        whole, n_rejected = coming.batch, self.n_rejected
         batch = whole._replace(
             rows=whole.rows[rows], partition=whole.partition[rows], t_ms=whole.t_ms[rows], order=whole.order[rows],
-            states=whole.states[rows],
+            states=whole.states[rows], ranks=np.take(whole.ranks, rows, axis=1),
         )  # fmt: skip
         more = np.empty((3, coming.more.shape[1]), np.int64)
         more[[oa.HI_MS, oa.CLOCK]] = coming.more
@@ -98,43 +107,53 @@ class TrendOverlaps:
         self._next_serial += more.shape[1]
         if self._is_told:
             self._ids.update(zip(more[oa.SERIAL, batch.rows].tolist(), map(str, coming.ids[rows]), strict=True))
-        starts = np.flatnonzero(np.diff(batch.partition, prepend=-1))
-        for first, last in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
-            partition = int(batch.partition[first])
-            each = self._open.get(partition)
-            if each is None:
-                each = self._open[partition] = self._new(partition)
-            for begin, end in self._slices(partition, first, last):
-                yield from self._sweep(each, batch, more, begin, end, ta.NEVER, results, scratch)
+        firsts = np.flatnonzero(np.diff(batch.partition, prepend=-1))
+        for partition in batch.partition[firsts].tolist():
+            if partition not in self._open:
+                self._open[partition] = self._new(partition)
+        self._make_room(batch)
+        for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
+            each = self._open[int(batch.partition[first])]
+            yield from self._sweep(each, batch, more, first, last, ta.NEVER, results, scratch)
+        self._memory.end_batch()
+        if self.n_rejected > n_rejected and self._is_told:
+            self._forget_ids()
+
+    def _forget_ids(self) -> None:
+        """Of events that were left out."""
+        known = [rows[oa.RETIRED_SERIAL] for _, rows in self._retired]
+        known += [each.overlap.serial[: each.n_members] for each in self._open.values()]
+        self._ids = {serial: self._ids[serial] for part in known for serial in part.tolist()}
 
     def advance(self, watermark_ms: int, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
         """No event before the watermark comes any more."""
         none = self._no_members(0, -1)
+        if self._open:
+            self._make_room(none)
+            self._memory.end_batch()
         for partition, each in list(self._open.items()):
             yield from self._sweep(each, none, np.empty((3, 0), np.int64), 0, 0, watermark_ms, results, scratch)
             if not each.n_members:
                 del self._open[partition]
 
-    def _slices(self, partition: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Where earlier events are looked up in an index, it is made anew again and again: what comes waits behind."""
-        n_indexes = len(self._tables.indexed)
-        if not n_indexes:
-            yield first, last
+    def _make_room(self, batch: ta.Batch) -> None:
+        """For what may be stored: each event that comes or is held; indexes are made with the values of all these."""
+        memory, stored = self._memory, self._tables.stored_states
+        if not stored:
             return
-        memory = self._memory
-        none = self._no_members(0, -1)
-        while first < last:
-            memory.index_all(np.zeros((memory.n_partitions, len(self._tables.stored_states)), np.int64), none)
-            memory.end_batch()
-            end = min(last, first + memory.n_waiting(partition))
-            yield first, end
-            first = end
+        held = {partition: each.held() for partition, each in self._open.items()}
+        new = np.zeros((memory.n_partitions, len(stored)), np.int64)
+        for part in (batch, *held.values()):
+            for number, state in enumerate(stored):
+                read = part.partition[((part.states >> state) & 1).astype(np.bool_)]
+                new[:, number] += np.bincount(read, minlength=memory.n_partitions)
+        memory.index_all(new, batch, held)
+        memory.reserve_vertices(new.reshape(-1))
 
     def _sweep(
         self, each: _Open, batch: ta.Batch, more: Int64Array, first: int, last: int, until_ms: int,
         results: ta.Results, scratch: ta.Scratch,
     ) -> Iterator[None]:  # fmt: skip
-        self._reserve_vertices(each, batch, first, last)
         n_retired = each.n_members + last - first if self._is_told else 0
         retired = np.empty((5, n_retired), np.int64)
         state = each.overlap.state
@@ -158,20 +177,6 @@ class TrendOverlaps:
         if state[oa.N_RETIRED]:
             self._retired.append((int(state[oa.PARTITION]), retired[:, : int(state[oa.N_RETIRED])]))
         state[oa.N_REJECTED] = state[oa.N_RETIRED] = 0
-
-    def _reserve_vertices(self, each: _Open, batch: ta.Batch, first: int, last: int) -> None:
-        """All that may be stored: each event that comes or is here."""
-        stored = self._tables.stored_states
-        if not stored:
-            return
-        memory = self._memory
-        new = np.zeros((memory.n_partitions, len(stored)), np.int64)
-        partition = int(each.overlap.state[oa.PARTITION])
-        for number, state in enumerate(stored):
-            coming = int(np.count_nonzero((batch.states[first:last] >> state) & 1))
-            here = int(np.count_nonzero((each.members.states[: each.n_members] >> state) & 1))
-            new[partition, number] = coming + here
-        memory.reserve_vertices(new.reshape(-1))
 
     def take_retired(self, last_window: int) -> Iterator[Retired]:
         """What trends reached members that are gone, and the windows up to one of those that are still here."""
@@ -258,7 +263,7 @@ class TrendOverlaps:
                 getattr(new, name)[: len(before)] = before
         room = len(old.node_member)
         new.adjacent.reshape(n_nodes, n_nodes)[:room, :room] = old.adjacent.reshape(room, room)
-        for name in ("t_ms", "order", "states", "columns", "derived", "reached"):
+        for name in ("t_ms", "order", "states", "ranks", "columns", "derived", "reached"):
             before = getattr(each.members, name)
             getattr(grown.members, name)[..., : before.shape[-1]] = before
         each.overlap, each.members = grown.overlap, grown.members

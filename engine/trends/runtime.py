@@ -57,7 +57,7 @@ class TrendRuntime:
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        coming = self._intake.candidates(stream)
+        coming = self._intake.candidates(stream, are_held=len(self._overlaps) > 0)
         if len(coming):
             for batch in self._intake.batches(coming):
                 self._take_in(batch)
@@ -207,8 +207,8 @@ def _part(batch: ta.Batch, rows: Int64Array) -> ta.Batch:
     has_reached = batch.reached.shape[1] > 0
     return batch._replace(
         rows=batch.rows[rows], partition=batch.partition[rows], t_ms=batch.t_ms[rows], order=batch.order[rows],
-        states=batch.states[rows], ranks=batch.ranks[:, rows],
-        reached=batch.reached[:, rows] if has_reached else batch.reached,
+        states=batch.states[rows], ranks=np.take(batch.ranks, rows, axis=1),
+        reached=np.take(batch.reached, rows, axis=1) if has_reached else batch.reached,
     )  # fmt: skip
 
 

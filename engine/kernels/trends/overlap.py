@@ -7,8 +7,9 @@ H_k+1(v) = 1/d_v (L - k)/(k + 1) (sum of H_k(u)), what v has gains the sum of al
 nothing is lost by subtraction, and what is impossible is zero. Sums and extremes go along, as in the graph.
 
 A trend has an event once. Where an event may come to itself again on its way through others that overlap it, what is
-known of the trends that end in an event is kept by the set of events that they have and that may still come. Those who
-find no room in the set are counted as if they were others each time: then the row is an upper bound, and says so.
+known of the trends that end in an event is kept by the set of events that they have and that may still come. When one
+finds no room in the set, sets are given up until all that overlap then are over, and an event that comes back is
+counted as if it were another one: then the row is an upper bound, and says so.
 
 Events of which nothing more can come pass on what they have, and are in the graph of `engine.kernels.trends.graph` like
 any other one.
@@ -27,6 +28,7 @@ from engine.kernels.trends.arrays import (
     N_CHANNELS,
     N_COLUMNS,
     N_DERIVED,
+    N_INDEXES,
     N_NUMBERS,
     N_POSITIVE,
     N_WINDOWS,
@@ -44,6 +46,8 @@ from engine.kernels.trends.overlap_arrays import (
     CLOCK,
     FRESH,
     HI_MS,
+    MOST_MEMBERS,
+    MOST_SLOTS,
     N_ENTRIES,
     N_MEMBERS,
     N_NODES,
@@ -64,9 +68,12 @@ from engine.kernels.trends.overlap_arrays import (
     TOTAL,
     WANTS,
 )
-from engine.kernels.trends.overlap_upkeep import clear, first_number, move_on
+from engine.kernels.trends.overlap_upkeep import clear, first_number, give_up_sets, move_on
 
 _LAST_DOUBT = 62
+
+_NEGLIGIBLE = 2.0**-80
+"""So unlikely worlds, with so many events in one segment, are left out; they are fewer than what doubles round."""
 
 
 @leaf
@@ -81,6 +88,11 @@ def sweep(
             template, table, overlap, members, sums, vertices, results, scratch, retired, batch.t_ms[at], True
         ):
             return at
+        if overlap.state[N_MEMBERS] >= MOST_MEMBERS:
+            give_up_sets(template, overlap)
+            if _n_active(overlap) >= MOST_MEMBERS:
+                overlap.state[N_REJECTED] += 1
+                continue
         if (
             overlap.state[N_MEMBERS] >= overlap.hi_ms.shape[0]
             or overlap.state[N_NODES] + template.sizes[N_POSITIVE] > overlap.node_member.shape[0]
@@ -139,6 +151,16 @@ def _end_of_segment(template, overlap, until_ms):
 # --------------------------------------------------------------------- members
 
 
+@inlined
+def _n_active(overlap):
+    """Members that can still come."""
+    n = 0
+    for member in range(overlap.state[N_MEMBERS]):
+        if overlap.hi_ms[member] >= overlap.state[TIME_MS]:
+            n += 1
+    return n
+
+
 @leaf
 def _arrive(template, table, overlap, members, batch, coming, sums, vertices, indexes, scratch, at):
     """An event becomes a member, unless the events of its clock leave its order open to nobody but the clock."""
@@ -167,18 +189,20 @@ def _arrive(template, table, overlap, members, batch, coming, sums, vertices, in
         members.columns[column, member] = batch.columns[column, row]
     for column in range(template.sizes[N_DERIVED]):
         members.derived[column, member] = batch.derived[column, row]
+    for index in range(template.sizes[N_INDEXES]):
+        members.ranks[index, member] = batch.ranks[index, at]
     if members.reached.shape[1] > 0:
         for part in range(members.reached.shape[0]):
             members.reached[part, member] = -1
-    _mark(template, table, overlap, member, batch.states[at], hi_ms > lo_ms)
+    _give_bit(template, table, overlap, member, batch.states[at], hi_ms > lo_ms)
     for state in range(template.sizes[N_POSITIVE]):
         if (batch.states[at] >> state) & 1:
             _add_node(template, table, overlap, members, sums, vertices, indexes, scratch, member, state)
 
 
 @inlined
-def _mark(template, table, overlap, member, states, is_interval):
-    """A bit for an event that may come to itself again: in the sets, or among those for whom there is no room."""
+def _give_bit(template, table, overlap, member, states, is_interval):
+    """A bit for an event that may come to itself again: in the sets, or where these are given up among the others."""
     returns = False
     for state in range(template.sizes[N_POSITIVE]):
         returns = returns or ((states >> state) & 1 == 1 and table.returns[state] != 0)
@@ -191,11 +215,13 @@ def _mark(template, table, overlap, member, states, is_interval):
     for other in range(member):
         used |= overlap.bit[other]
         doubts |= overlap.doubt[other]
-    for slot in range(overlap.state[N_SLOTS]):
-        if (used >> slot) & 1 == 0:
-            overlap.bit[member] = 1 << slot
-            return
-    slot = 0
+    if doubts == 0:
+        for slot in range(overlap.state[N_SLOTS]):
+            if (used >> slot) & 1 == 0:
+                overlap.bit[member] = 1 << slot
+                return
+        give_up_sets(template, overlap)
+    slot = MOST_SLOTS
     while slot < _LAST_DOUBT and (doubts >> slot) & 1 == 1:
         slot += 1
     overlap.doubt[member] = 1 << slot
@@ -270,13 +296,19 @@ def _segment(template, table, overlap, members, sums, end_ms):
         return
     n_before = overlap.state[N_ENTRIES]
     n_active = 0
+    expected = 0.0
     for node in range(overlap.state[N_NODES]):
         member = overlap.node_member[node]
         if overlap.hi_ms[member] >= now_ms:
             n_active += 1
+            expected += length / (overlap.hi_ms[member] - members.t_ms[member] + 1)
             share = length / (overlap.hi_ms[member] - members.t_ms[member] + 1)
             _get_first(template, table, overlap, members, sums, node, share, n_before)
+    likely = 1.0
     for n_in in range(1, min(length, n_active)):
+        likely *= expected / n_in
+        if likely < _NEGLIGIBLE and expected < n_in:
+            break
         if not _get_next(template, overlap, members, sums, (length - n_in) / (n_in + 1), now_ms):
             break
     _settle(template, overlap, members, sums)

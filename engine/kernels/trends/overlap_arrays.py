@@ -35,6 +35,13 @@ WANTS = 8
 N_SLOTS = 9
 STATE_SIZE = 10
 
+MOST_MEMBERS = 512
+"""Members that are held for the sake of sets; so many that can still come, and further ones are left out. An event
+costs as many steps as there are members, in each segment of its time."""
+
+MOST_SLOTS = 10
+"""Members in a set, at most; bits of those who found no room there begin behind them."""
+
 # What a sweep stops for.
 NOTHING = 0
 ROOM_FOR_RESULTS = 1
@@ -106,6 +113,8 @@ __all__ = [
     "CLOCK",
     "FRESH",
     "HI_MS",
+    "MOST_MEMBERS",
+    "MOST_SLOTS",
     "NEVER_ADJACENT",
     "NEXT",
     "NOTHING",

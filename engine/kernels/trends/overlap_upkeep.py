@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.kernels.compile.ways import inlined, leaf
-from engine.kernels.trends.arrays import N_DERIVED, N_NUMBERS, N_WINDOWS, SLIDE_MS, WITHIN_MS
+from engine.kernels.trends.arrays import N_DERIVED, N_INDEXES, N_NUMBERS, N_WINDOWS, SLIDE_MS, WITHIN_MS
 from engine.kernels.trends.graph import close, end_order, pass_on, store
 from engine.kernels.trends.numbers import put_together
 from engine.kernels.trends.overlap_arrays import (
@@ -128,6 +128,25 @@ def _forget_used(template, overlap, over):
         overlap.entry_node[entry] = _GONE - node
 
 
+@leaf
+def give_up_sets(template, overlap):
+    """Members in sets are told apart no more; whoever may have one may come back to it."""
+    for entry in range(overlap.state[N_ENTRIES]):
+        overlap.entry_may[entry] |= overlap.entry_used[entry]
+    every = 0
+    for member in range(overlap.state[N_MEMBERS]):
+        every |= overlap.bit[member]
+        overlap.doubt[member] |= overlap.bit[member]
+        overlap.bit[member] = 0
+    if every == 0:
+        return
+    _forget_used(template, overlap, every)
+    offset = overlap.hi_ms.shape[0]
+    for node in range(overlap.state[N_NODES]):
+        overlap.numbering[offset + node] = node
+    _move_entries(template, overlap)
+
+
 @inlined
 def _put_down(template, overlap, scratch, entry, first, last):
     """The numbers of an entry in some windows; returns whether there are trends in any."""
@@ -222,6 +241,8 @@ def _move_member(template, overlap, members, old, new):
         members.columns[column, new] = members.columns[column, old]
     for column in range(template.sizes[N_DERIVED]):
         members.derived[column, new] = members.derived[column, old]
+    for index in range(template.sizes[N_INDEXES]):
+        members.ranks[index, new] = members.ranks[index, old]
     if members.reached.shape[1] > 0:
         for part in range(members.reached.shape[0]):
             members.reached[part, new] = members.reached[part, old]
@@ -284,4 +305,4 @@ def _move_entries(template, overlap):
     overlap.state[N_ENTRIES] = n_kept
 
 
-__all__ = ["clear", "first_number", "move_on"]
+__all__ = ["clear", "first_number", "give_up_sets", "move_on"]

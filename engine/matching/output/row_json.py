@@ -26,7 +26,7 @@ def row_to_json(row: MatchRow) -> dict[str, Any]:
         "window": row.window,
         "last_lo_ms": row.last_lo_ms,
         "n_events": row.n_events,
-        "expected": None if row.expected is None else row.expected.value,
+        "expected": None if row.expected is None else str(row.expected),
         "possible": None if row.possible is None else row.possible.to_json(),
         "ends": row.ends,
         "place": row.place,

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias, overload
 
@@ -22,7 +22,7 @@ Binding: TypeAlias = "tuple[str | Binding, ...]"
 """Event ids of one variable; of one in repeated groups, one entry per iteration (nested by depth)."""
 
 
-class Expectation(Enum):
+class Expectation(StrEnum):
     """What the numbers of a row about trends are, where it depends on unknown times which trends there are."""
 
     EXPECTED = "expected"

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.matching.output.arrow import IDS
-from engine.matching.output.rows import Binding, Expectation, MatchRows, RowBlock
+from engine.matching.output.rows import Binding, MatchRows, RowBlock
 from engine.matching.output.trend_tables import trend_schema, trend_table
 
 _ROWS_AT_ONCE = 65_536
@@ -48,7 +48,7 @@ class Row(Protocol):
     @property
     def window(self) -> tuple[int, int] | None: ...
     @property
-    def expected(self) -> Expectation | None: ...
+    def expected(self) -> str | None: ...
 
 
 Sure = Callable[[Any], tuple[float, float] | None]

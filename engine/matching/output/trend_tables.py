@@ -11,7 +11,6 @@ import pyarrow as pa
 from engine.events import AttributeType
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.matching.output.rows import Expectation
 
 LARGE = pa.struct([("decimal", pa.string()), ("value", pa.float64())])
 """A number of any size: all its digits, and the nearest double, NULL where it is beyond all of them."""
@@ -27,7 +26,7 @@ class TrendRow(Protocol):
     @property
     def exact(self) -> bool: ...
     @property
-    def expected(self) -> Expectation | None: ...
+    def expected(self) -> str | None: ...
     @property
     def window(self) -> tuple[int, int] | None: ...
 
@@ -67,7 +66,7 @@ def trend_table(resolved: ResolvedQuery, rows: Sequence[TrendRow]) -> pa.Table:
         "group": [dict(row.key) for row in rows],
         "values": [{name: _as(value, kinds[name]) for name, value in row.values.items()} for row in rows],
         "exact": [row.exact for row in rows],
-        "expected": [None if row.expected is None else row.expected.value for row in rows],
+        "expected": [row.expected for row in rows],
     }
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 

@@ -557,6 +557,7 @@ def test_rows_about_trends(tmp_path: Path) -> None:
             "group": {"k": "p"},
             "values": {"count": {"decimal": "3", "value": 3.0}, "sum_x": {"decimal": "22", "value": 22.0}},
             "exact": True,
+            "expected": None,
         }
     ]
     assert "an index of prefix aggregates" in run("explain", str(query), str(events)).stdout
@@ -579,10 +580,33 @@ def test_numbers_of_trends_are_written_whole(tmp_path: Path) -> None:
     assert "(rounded)" in run("match", str(query), str(events), "--format", "table").stdout
 
 
-def test_imprecise_events_are_no_trends(tmp_path: Path) -> None:
+def test_trends_of_intervals_are_expected_values(tmp_path: Path) -> None:
+    query, events, out = tmp_path / "q.cep", tmp_path / "events", tmp_path / "rows.parquet"
+    query.write_text("PATTERN A+ WITHIN 10 SLIDE 10 RETURN COUNT(*), AVG(A.x)")
+    events.write_text("\n".join(json.dumps({"type": "A", "t_lo": 1, "t_hi": 4, "x": x}) for x in (1, 2)))
+    printed = {"window_start": 0, "window_end": 10, "group": {}, "values": {"count": 2.75, "avg_x": 1.5}}
+    for runtime in ("auto", "oracle"):
+        result = run("match", str(query), str(events), "--runtime", runtime)
+        assert json.loads(result.stdout) == {**printed, "expected": "expected"}
+    assert "(expected)" in run("match", str(query), str(events), "--format", "table").stdout
+    assert run("match", str(query), str(events), "--format", "parquet", "--out", str(out)).exit_code == 0
+    (row,) = pq.read_table(out).to_pylist()
+    assert (row["values"]["count"]["value"], row["expected"], row["exact"]) == (2.75, "expected", False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "more", "told"),
+    [
+        ("SEQ(A, NOT B, A a2)", {}, "NOT in an aggregate over trends is not defined over imprecise events; found 2"),
+        ("A+", {"skew_ms": 1}, "an aggregate over trends is not defined over imprecise events; found 2"),
+        ("A+", {"clock_id": "k"}, "an aggregate over trends is not defined over imprecise events; found 1"),
+    ],
+)
+def test_times_that_trends_cannot_have(tmp_path: Path, pattern: str, more: dict[str, Any], told: str) -> None:
     query, events = tmp_path / "q.cep", tmp_path / "events"
-    query.write_text("PATTERN A+ WITHIN 10 SLIDE 10 RETURN COUNT(*)")
-    events.write_text(json.dumps({"type": "A", "t_lo": 1, "t_hi": 2}))
+    query.write_text(f"PATTERN {pattern} WITHIN 10 SLIDE 10 RETURN COUNT(*)")
+    rows = [{"type": "A", "t_lo": 1, "t_hi": 4, **more}, {"type": "A", "t_lo": 2, "t_hi": 5, **more}]
+    events.write_text("\n".join(map(json.dumps, [*rows, {"type": "B", "t": 9}])))
     result = run("match", str(query), str(events))
     assert result.exit_code == 2
-    assert "an aggregate over trends is not defined over imprecise events; found 1" in result.stderr
+    assert told in result.stderr

@@ -77,7 +77,7 @@ def test_an_event_is_in_a_trend_once() -> None:
     assert not row.exact
 
 
-@pytest.mark.parametrize(("room", "n_ways_back"), [(3, 0), (2, 2), (1, 4), (0, 6)])
+@pytest.mark.parametrize(("room", "n_ways_back"), [(3, 0), (2, 6), (1, 6), (0, 6)])
 def test_without_room_a_way_back_counts_and_the_row_says_so(room: int, n_ways_back: int) -> None:
     """Three events, of which one alone and two pairs; sequences of three have one each, or come back (A B A)."""
     (row,) = evaluated(TWO, events(*[("A", 1, 3)] * 3), SCHEMA, limits=Limits(trend_overlap=room))
@@ -141,6 +141,25 @@ def test_what_cannot_be_taken_is_left_out_and_counted(query: str, more: dict[str
         (row,) = each.process(EventBatch.empty(), FOREVER_MS)
         assert row.values["count"] == 1
         assert each.statistics[compiled.name].n_rejected == 1
+
+
+def test_many_events_within_one_interval_are_not_held_for_ever() -> None:
+    """Each of 600 may come before or after the one with the interval: that is told apart for 512."""
+    times = [("A", 1, 900), *(("A", t, t) for t in range(2, 602))]
+    query = compile_query("PATTERN A{1,2} WITHIN 1000 SLIDE 1000 RETURN COUNT(*)", SCHEMA)
+    (row,) = evaluated(query, events(*times), SCHEMA)
+    assert row.values["count"] == pytest.approx(601 + 601 * 600 / 2 - 600 / 900, rel=1e-12)
+    query = compile_query("PATTERN A+ WITHIN 1000 SLIDE 1000 RETURN COUNT(*)", SCHEMA)
+    (row,) = evaluated(query, events(*times), SCHEMA)
+    assert row.expected is Expectation.UPPER_BOUND
+
+
+def test_too_many_at_once_are_left_out_and_counted() -> None:
+    query = compile_query("PATTERN A WITHIN 1000 SLIDE 1000 RETURN COUNT(*)", SCHEMA)
+    running = Engine([query], SCHEMA)
+    (row,) = running.process(events(*[("A", 1, 900)] * 520), FOREVER_MS)
+    assert row.values["count"] == pytest.approx(512)
+    assert running.statistics[query.name].n_rejected == 8
 
 
 def test_many_that_overlap_have_an_end() -> None:
