@@ -44,20 +44,33 @@ class CompiledKernels(NamedTuple):
     n_asked: int
 
 
+class _Waiting(NamedTuple):
+    """A kernel, its size, and the sizes of its parts."""
+
+    kernel: Kernel
+    size: int
+    parts: dict[Any, int]
+
+    def rank(self, of_others: set[Any]) -> tuple[bool, int]:
+        """Less comes first: what is large, but last what to a great part only others know."""
+        known_elsewhere = sum(self.parts[part] for part in of_others & self.parts.keys())
+        return _MUCH * known_elsewhere > sum(self.parts.values()), -self.size
+
+
 class WaitingKernels:
     """What is to be compiled, and which functions each of the processes knows."""
 
     def __init__(self, n_processes: int) -> None:
         self._changed = threading.Condition()
-        self._waiting: list[tuple[Kernel, dict[Any, int]]] = []
+        self._waiting: list[_Waiting] = []
         self._known: list[set[Any]] = [set() for _ in range(n_processes)]
         self._is_complete = False
 
     def put(self, kernel: Kernel) -> None:
         """Have it compiled by the process that is the next to be free, and fits."""
-        parts = kernel.parts()
+        waiting = _Waiting(kernel, kernel.size(), kernel.parts())
         with self._changed:
-            self._waiting.append((kernel, parts))
+            self._waiting.append(waiting)
             self._changed.notify()
 
     def take(self, process: int) -> Kernel | None:
@@ -67,11 +80,10 @@ class WaitingKernels:
             if not self._waiting:
                 return None
             of_others = set().union(*self._known) - self._known[process]
-            found = min(self._waiting, key=lambda waiting: _rank(waiting[1], of_others))
+            found = min(self._waiting, key=lambda waiting: waiting.rank(of_others))
             self._waiting.remove(found)
-            kernel, parts = found
-            self._known[process].update(parts)
-            return kernel
+            self._known[process].update(found.parts)
+            return found.kernel
 
     def end(self) -> None:
         """No more will be put."""
@@ -84,12 +96,6 @@ class WaitingKernels:
         with self._changed:
             self._waiting.clear()
         self.end()
-
-
-def _rank(parts: dict[Any, int], of_others: set[Any]) -> tuple[bool, int]:
-    """Less comes first: what is large, but last what to a great part only others know."""
-    size = sum(parts.values())
-    return _MUCH * sum(parts[part] for part in of_others & parts.keys()) > size, -size
 
 
 class CompilingProcesses:
