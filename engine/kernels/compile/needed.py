@@ -28,18 +28,22 @@ class Kernel(NamedTuple):
         """The function itself."""
         return getattr(importlib.import_module(self.module), self.name)
 
-    def size(self) -> int:
-        """Bytes of Python code in it and in all that it calls: what takes longer to compile has more."""
-        seen: set[Any] = set()
+    def parts(self) -> dict[Any, int]:
+        """Itself and all functions that it calls: bytes of their Python code."""
+        found: dict[Any, int] = {}
         waiting = [self.dispatcher()]
         while waiting:
-            found = waiting.pop()
-            if found in seen:
+            part = waiting.pop()
+            if part in found:
                 continue
-            seen.add(found)
-            code, known = found.py_func.__code__, found.py_func.__globals__
+            code, known = part.py_func.__code__, part.py_func.__globals__
+            found[part] = len(code.co_code)
             waiting += [known[name] for name in code.co_names if hasattr(known.get(name), "py_func")]
-        return sum(len(found.py_func.__code__.co_code) for found in seen)
+        return found
+
+    def size(self) -> int:
+        """Bytes of Python code in it and in all that it calls: what takes longer to compile has more."""
+        return sum(self.parts().values())
 
 
 class NeededKernels:

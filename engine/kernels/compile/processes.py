@@ -2,12 +2,16 @@
 
 Numba compiles one function at a time in a process. Each of these reads kernels from its standard input, one a line, and
 answers with a line when the code is in the cache folder; it ends with its input.
+
+Most of the time goes into bringing functions into the form that is compiled, once for all kernels of a process that
+call them. So a process is given kernels that call what it knows already rather than what another one knows.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import io
 import os
 import pickle
@@ -17,7 +21,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from queue import PriorityQueue
 from typing import Any, NamedTuple
 
 from engine.kernels.compile.needed import Kernel
@@ -25,9 +28,13 @@ from engine.kernels.compile.needed import Kernel
 _MAX_PROCESSES = 4
 """Each needs up to 1 GB, and brings the functions that kernels share into form by itself."""
 
+_COLLECT_EVERY = (200_000, 50, 100)
+"""The compiler makes some 100,000 objects for a function and keeps most of them: looking through them for garbage as
+often as Python does otherwise is a twelfth of its time."""
 
-_BEFORE_ALL, _AFTER_ALL = -(2**62), 1
-"""Kernels wait in the order of their sizes, negated."""
+
+_MUCH = 3
+"""A part of a kernel that is at least its third."""
 
 
 class CompiledKernels(NamedTuple):
@@ -35,6 +42,60 @@ class CompiledKernels(NamedTuple):
 
     n_compiled: int
     n_asked: int
+
+
+class _Waiting(NamedTuple):
+    """A kernel, its size, and the sizes of its parts."""
+
+    kernel: Kernel
+    size: int
+    parts: dict[Any, int]
+
+    def rank(self, of_others: set[Any]) -> tuple[bool, int]:
+        """Less comes first: what is large, but last what to a great part only others know."""
+        known_elsewhere = sum(self.parts[part] for part in of_others & self.parts.keys())
+        return _MUCH * known_elsewhere > sum(self.parts.values()), -self.size
+
+
+class WaitingKernels:
+    """What is to be compiled, and which functions each of the processes knows."""
+
+    def __init__(self, n_processes: int) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[_Waiting] = []
+        self._known: list[set[Any]] = [set() for _ in range(n_processes)]
+        self._is_complete = False
+
+    def put(self, kernel: Kernel) -> None:
+        """Have it compiled by the process that is the next to be free, and fits."""
+        waiting = _Waiting(kernel, kernel.size(), kernel.parts())
+        with self._changed:
+            self._waiting.append(waiting)
+            self._changed.notify()
+
+    def take(self, process: int) -> Kernel | None:
+        """The next kernel for this process, when there is one; None where there are no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_complete)
+            if not self._waiting:
+                return None
+            of_others = set().union(*self._known) - self._known[process]
+            found = min(self._waiting, key=lambda waiting: waiting.rank(of_others))
+            self._waiting.remove(found)
+            self._known[process].update(found.parts)
+            return found.kernel
+
+    def end(self) -> None:
+        """No more will be put."""
+        with self._changed:
+            self._is_complete = True
+            self._changed.notify_all()
+
+    def give_up(self) -> None:
+        """What waits is not compiled."""
+        with self._changed:
+            self._waiting.clear()
+        self.end()
 
 
 class CompilingProcesses:
@@ -46,11 +107,12 @@ class CompilingProcesses:
         self.tell_compiled: Callable[[Kernel], object] = lambda _kernel: None
         self._lock = threading.Lock()
         self._n_asked = self._n_compiled = 0
-        self._waiting: PriorityQueue[tuple[int, int, Kernel | None]] = PriorityQueue()
+        self._waiting = WaitingKernels(n_processes())
         self._failures: list[str] = []
         self._processes: list[subprocess.Popen[str]] = []
         self._threads = [
-            threading.Thread(target=self._drive, name=f"compiling {n}", daemon=True) for n in range(n_processes())
+            threading.Thread(target=self._drive, args=(n,), name=f"compiling {n}", daemon=True)
+            for n in range(n_processes())
         ]
 
     def __enter__(self) -> CompilingProcesses:
@@ -63,7 +125,7 @@ class CompilingProcesses:
         """What is being compiled is given up where `finish` was not called."""
         for process in self._processes:
             process.kill()
-        self._tell_that_there_are_no_more(_BEFORE_ALL)
+        self._waiting.give_up()
         for thread, process in zip(self._threads, self._processes, strict=True):
             thread.join()
             process.wait()
@@ -76,24 +138,20 @@ class CompilingProcesses:
         """Have it compiled."""
         with self._lock:
             self._n_asked += 1
-            self._waiting.put((-kernel.size(), self._n_asked, kernel))
+            self._waiting.put(kernel)
             self._tell()
 
     def finish(self) -> list[str]:
         """Wait until all that was asked for is compiled; what has failed, one line each."""
-        self._tell_that_there_are_no_more(_AFTER_ALL)
+        self._waiting.end()
         for thread in self._threads:
             thread.join()
         return self._failures
 
-    def _tell_that_there_are_no_more(self, priority: int) -> None:
-        for n, _ in enumerate(self._threads):
-            self._waiting.put((priority, n, None))
-
-    def _drive(self) -> None:
-        """Of one process: give it kernels until there are no more, or it has ended."""
-        process = self._processes[self._threads.index(threading.current_thread())]
-        while (kernel := self._waiting.get()[2]) is not None:
+    def _drive(self, n: int) -> None:
+        """Give process n kernels until there are no more, or it has ended."""
+        process = self._processes[n]
+        while (kernel := self._waiting.take(n)) is not None:
             answer = _answer(process, kernel)
             with self._lock:
                 if answer == _DONE:
@@ -156,6 +214,8 @@ def main() -> None:
     """What such a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who has started it ends it
     os.nice(int(sys.argv[1]))
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_EVERY)
     answers = os.fdopen(os.dup(1), "w")
     sys.stdout = io.StringIO()
     for line in sys.stdin:
@@ -173,4 +233,4 @@ if __name__ == "__main__":
     main()
 
 
-__all__ = ["CompiledKernels", "CompilingProcesses", "n_processes"]
+__all__ = ["CompiledKernels", "CompilingProcesses", "WaitingKernels", "n_processes"]
