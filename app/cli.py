@@ -68,7 +68,7 @@ COMMANDS = {
         "Report stragglers, life times of attempts and queued data over the event store; the dashboard shows them.",
     ),
     "store": Command("store", "store_cli", "The event store of the jobs on Spark: info, compact, sweep, delete."),
-    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge and silence alerts."),
+    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge, assign, close and silence alerts."),
     "routes": Command("routes", "routes_cli", "Say who is told of an alert, and print the routing tree."),
 }  # fmt: skip
 
