@@ -242,12 +242,16 @@ class Recorder:
         self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note, until_ms))
 
     def unacknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
-        """A person looks after the alert no longer; raises TransitionError when nobody does."""
+        """A person looks after the alert no longer, which the next step tells; raises TransitionError when nobody
+        does."""
         self._change(alert, lifecycle.on_unacknowledge(State(alert.state), actor, note))
+        alert.to_tell = True
 
     def close_by_hand(self, alert: AlertRow, actor: str, note: str) -> None:
-        """A person says that the alert is over; raises TransitionError when it is. Matches can still join it."""
+        """A person says that the alert is over, which the next step tells; raises TransitionError when it is. Matches
+        can still join it."""
         self._change(alert, lifecycle.on_close(State(alert.state), actor, note))
+        alert.to_tell = True
 
     def assign(self, alert: AlertRow, to: str | None, actor: str, note: str) -> None:
         """Somebody looks after the alert, None: nobody in particular; nobody is told. It stays as it is otherwise."""
@@ -386,6 +390,7 @@ class Recorder:
                 "resolved_ms": None,
                 "assigned_to": None,
                 "acknowledged_until_ms": None,
+                "to_tell": False,
                 **columns,
                 **certainty.columns(episode.possible, self._effort),
             }
@@ -478,7 +483,7 @@ class Recorder:
             alert.silenced = change.silenced
         alert.updated_ms = self._now_ms
         if change.to_state != before:
-            alert.acknowledged_until_ms = change.until_ms
+            alert.acknowledged_until_ms, alert.to_tell = change.until_ms, False
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
         self._changed(alert, before, change)
@@ -624,10 +629,24 @@ class Recorder:
 
     def apply_silences(self, at_most: int) -> int:
         """Alerts are silenced by what has begun, and no longer by what is over: those are what they have become
-        meanwhile; acknowledgements end whose time is over. Returns how many there were; as many as `at_most`: there may
-        be more."""
-        n_ended = self._end_acknowledgements(at_most)
-        return n_ended if n_ended == at_most else n_ended + self._apply_silences(at_most - n_ended)
+        meanwhile; acknowledgements end whose time is over, and what people changed is told. Returns how many there
+        were; as many as `at_most`: there may be more."""
+        n_done = 0
+        for follow in (self._tell_changed_by_hand, self._end_acknowledgements, self._apply_silences):
+            if n_done < at_most:
+                n_done += follow(at_most - n_done)
+        return n_done
+
+    def _tell_changed_by_hand(self, at_most: int) -> int:
+        """People know no receivers: the process tells what they did."""
+        alerts = self._writer.alerts.by_ids(self._writer.alerts.to_tell(at_most))
+        self._look_up_notified(alerts)
+        for alert in alerts:
+            alert.to_tell = False
+            self._notify(alert, State.ACKNOWLEDGED if alert.state == State.FIRING else State.FIRING)
+        if alerts:
+            self._writer.rows.flush()
+        return len(alerts)
 
     def _end_acknowledgements(self, at_most: int) -> int:
         ids = self._writer.alerts.acknowledged_until(self._now_ms, at_most)
