@@ -71,7 +71,7 @@ COMMANDS = {
     "shed": Command(
         "shed", "shed_cli", "Load shedding: learn from the event log what is of least use, and show it."
     ),
-    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge and silence alerts."),
+    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge, assign, close and silence alerts."),
     "routes": Command("routes", "routes_cli", "Say who is told of an alert, and print the routing tree."),
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.alerting.dispatch.settings import InhibitRuleSettings, RouteSettings, TimeIntervalSettings
+from app.alerting.people import Role
 from app.alerting.receivers.settings import AnyReceiver, Receiver, WebhookReceiver
 from app.anchored_path import AnchoredPath, anchored, base_directory
 from app.durations import DurationMs, SignedDurationMs, SizeBytes
@@ -469,6 +470,14 @@ class SparkSettings(Section):
         return conf
 
 
+class ProxySettings(Section):
+    """A reverse proxy that tells who asks: by a header that counts only beside the secret that it alone knows."""
+
+    user_header: str = Field(default="X-Forwarded-User", pattern=r"^[A-Za-z0-9-]{1,100}$")
+    secret_header: str = Field(default="X-Clustercep-Secret", pattern=r"^[A-Za-z0-9-]{1,100}$")
+    secret_file: AnchoredPath
+
+
 class DashboardSettings(Section):
     """Where the dashboard listens, who may see it and what its queries may cost."""
 
@@ -477,12 +486,25 @@ class DashboardSettings(Section):
     base_path: str = Field(default="", pattern=r"^(/?[A-Za-z0-9._~-]+)*/?$", max_length=200)
     allowed_hosts: tuple[str, ...] = ()
     login: bool = False
+    anonymous_role: Role | None = None
+    roles_claim: str | None = Field(default=None, min_length=1, max_length=100)
+    claim_roles: dict[str, Role] = Field(default_factory=dict)
+    roles_file: AnchoredPath | None = None
+    proxy: ProxySettings | None = None
     links: dict[str, str] = Field(default_factory=dict)
     straggler_queries: tuple[str, ...] = ("*straggler*",)
     query_timeout_ms: DurationMs = Field(default=120_000, ge=1_000)
     max_query_events: int = Field(default=5_000_000, ge=1)
     history_queries: int = Field(default=1, ge=0, le=100)
     history_timeout_ms: DurationMs = Field(default=1_800_000, ge=1_000)
+
+    @model_validator(mode="after")
+    def _who_gives_roles(self) -> DashboardSettings:
+        if (self.roles_claim is None) != (not self.claim_roles):
+            raise ValueError("roles_claim and claim_roles go together; expected both, or neither")
+        if self.login and self.proxy is not None:
+            raise ValueError("login and proxy both tell who somebody is; expected one of them")
+        return self
 
     @field_validator("links")
     @classmethod

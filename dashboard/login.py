@@ -5,11 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from app.alerting.people import Person
+from app.settings import DashboardSettings
+from dashboard import roles
 from dashboard.store import settings
-from dashboard.text import inert
-
-ANYBODY = "dashboard"
-"""The actor of changes where nobody logs in."""
 
 
 def admitted() -> bool:
@@ -30,18 +28,18 @@ def admitted() -> bool:
 
 
 def person() -> Person:
-    """Who acknowledges and silences: name or e-mail of the login, else `dashboard`."""
-    if not (settings().dashboard.login and _logged_in()):
-        return Person(ANYBODY)
-    return Person(_name())
+    """Who acts: whoever logged in, or whom the reverse proxy tells, else nobody in particular; raises ConfigError."""
+    chosen = settings().dashboard
+    if chosen.login and _logged_in():
+        return roles.logged_in({name: st.user.get(name) for name in _claims(chosen)}, chosen)
+    if chosen.proxy is not None:
+        return roles.told_by_proxy(st.context.headers.items(), chosen)
+    return roles.anonymous(chosen)
 
 
-def _name() -> str:
-    for claim in ("name", "email", "preferred_username", "sub"):
-        value = st.user.get(claim)
-        if isinstance(value, str) and inert(value):
-            return inert(value)
-    return "somebody who logged in without a name"
+def _claims(chosen: DashboardSettings) -> list[str]:
+    names = ["iss", "sub", "name", "email", "preferred_username"]
+    return names if chosen.roles_claim is None else [*names, chosen.roles_claim]
 
 
 def _logged_in() -> bool:

@@ -15,8 +15,9 @@ def show() -> None:
     with st.sidebar:
         _status()
         if read_settings().dashboard.login:
-            st.caption("Logged in as")
-            st.text(login.person().name)
+            somebody = login.person()
+            st.caption(f"Logged in as {somebody.role}")
+            st.text(somebody.name)
             st.button("Log out", icon=":material/logout:", type="tertiary", on_click=st.logout)
         st.caption(f"Times are in {times.zone().key}.")
 

@@ -16,11 +16,15 @@ from app.alerting.operations import (
     MAX_NOTE_CHARS,
     SilenceEdit,
     acknowledge,
+    assign,
+    close,
     edit_silence,
     end_silence,
     hidden_by,
+    send_again,
     silence,
     silence_matching,
+    unacknowledge,
 )
 from app.alerting.silencing import read_matchers, silence_text, silencing, stands
 from app.chosen_store import STORE_VARIABLE, in_chosen_store
@@ -154,6 +158,8 @@ __all__ = [
     "StoreError",
     "Watch",
     "acknowledge",
+    "assign",
+    "close",
     "edit_silence",
     "end_silence",
     "event_log",
@@ -162,6 +168,7 @@ __all__ = [
     "now_ms",
     "read_matchers",
     "report",
+    "send_again",
     "settings",
     "silence",
     "silence_matching",
@@ -169,6 +176,7 @@ __all__ = [
     "silencing",
     "stands",
     "store",
+    "unacknowledge",
     "unknown_text",
     "watched",
 ]

@@ -39,6 +39,8 @@ class Change:
     actor: str = SYSTEM
     silenced: bool | None = None
     """Whether a silence covers the alert from now on; None: as before."""
+    until_ms: int | None = None
+    """When an acknowledgement ends by itself; None: it does not."""
 
 
 class TransitionError(ValueError):
@@ -85,11 +87,30 @@ def lasted_text(alert: AlertRow, now_ms: int) -> str:
     return format_duration(duration_ms) if (duration_ms := lasted_ms(alert, now_ms)) else "seen once"
 
 
-def on_acknowledge(state: State, actor: str, note: str) -> Change:
-    """A person has seen it; whether it is silenced does not matter."""
+def on_acknowledge(state: State, actor: str, note: str, until_ms: int | None = None) -> Change:
+    """A person has seen it; whether it is silenced does not matter. `until_ms`: when that ends by itself."""
     if state is not State.FIRING:
         raise TransitionError(f"it is {state}; only firing alerts can be acknowledged")
-    return Change(State.ACKNOWLEDGED, note or "acknowledged", actor)
+    return Change(State.ACKNOWLEDGED, note or "acknowledged", actor, until_ms=until_ms)
+
+
+def on_unacknowledge(state: State, actor: str, note: str) -> Change:
+    """A person looks after it no longer: it fires, and who is told of what fires is told."""
+    if state is not State.ACKNOWLEDGED:
+        raise TransitionError(f"it is {state}; only acknowledged alerts can be acknowledged no longer")
+    return Change(State.FIRING, note or "acknowledged no longer", actor)
+
+
+def on_acknowledgement_end() -> Change:
+    """The time of an acknowledgement is over, and the alert is not."""
+    return Change(State.FIRING, "the acknowledgement ended")
+
+
+def on_close(state: State, actor: str, note: str) -> Change:
+    """A person says that it is over; a further match says otherwise."""
+    if state is State.RESOLVED:
+        raise TransitionError("it is resolved already; only alerts that are not over can be closed")
+    return Change(State.RESOLVED, note or "closed by hand", actor)
 
 
 def on_silence(state: State, silenced: bool, actor: str, note: str) -> Change | None:

@@ -6,13 +6,14 @@ Each is one transaction of its own; a step that runs at the same time comes befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from app.alerting.dispatch.matchers import Matchers, all_match
 from app.alerting.evidence import KnownEvent
-from app.alerting.lifecycle import TransitionError
+from app.alerting.lifecycle import State, TransitionError
 from app.alerting.people import Person, Role
 from app.alerting.recorder import AlertingOptions, NewSilence, Recorder
 from app.alerting.silencing import (
@@ -26,28 +27,75 @@ from app.alerting.silencing import (
     silence_text,
     silencing,
 )
-from app.alerting.text import iso
+from app.alerting.text import iso, plain
+from app.durations import format_duration
 from app.errors import AppError, NotFoundError
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.store.models import AlertRow, SilenceRow
+from app.store.outbox import SentAgain
 from app.store.states import OPEN_STATES
 from app.store.storable import storable_text
 from app.store.writing.writer import Writer
+from collectors.time_units import DAY_MS
 
 MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
+MAX_ACKNOWLEDGED_MS = 31 * DAY_MS
+MAX_OPERATOR_SILENCE_MS = 7 * DAY_MS
+"""Longer ones, recurring ones among them, are an admin's: they are how a failing cluster stays hidden."""
 
 
-def acknowledge(store: Store, alert_id: str, by: Person, note: str, now_ms: int) -> None:
-    """Somebody looks after an alert (its id, or a beginning of it).
+def acknowledge(store: Store, alert_id: str, by: Person, note: str, now_ms: int, *, for_ms: int | None = None) -> None:
+    """Somebody looks after an alert (its id, or a beginning of it), until it is over, or `for_ms`: then it fires again.
 
-    Raises NotFoundError, AppError when the alert does not fire, ForbiddenError, StoreError.
+    Raises NotFoundError, AppError when the alert does not fire or the time is none, ForbiddenError, StoreError.
     """
     by.need(Role.OPERATOR, "acknowledge alerts")
+    if for_ms is not None and not 0 < for_ms <= MAX_ACKNOWLEDGED_MS:
+        longest = format_duration(MAX_ACKNOWLEDGED_MS)
+        raise AppError(f"acknowledged for {for_ms} ms; expected more than nothing, at most {longest}")
+    until_ms = None if for_ms is None else now_ms + for_ms
+    with _one(store, alert_id, now_ms) as (recorder, alert):
+        recorder.acknowledge(alert, _actor(by), _note(note), until_ms)
+
+
+def unacknowledge(store: Store, alert_id: str, by: Person, note: str, now_ms: int) -> None:
+    """Nobody looks after an alert any more: it fires. Raises as `acknowledge` does, AppError when nobody did."""
+    by.need(Role.OPERATOR, "undo acknowledgements")
+    with _one(store, alert_id, now_ms) as (recorder, alert):
+        recorder.unacknowledge(alert, _actor(by), _note(note))
+
+
+def close(store: Store, alert_id: str, by: Person, note: str, now_ms: int) -> None:
+    """An alert is over, whatever its query says; with a further match it fires again.
+
+    Raises as `acknowledge` does, AppError when it is over.
+    """
+    by.need(Role.OPERATOR, "close alerts")
+    with _one(store, alert_id, now_ms) as (recorder, alert):
+        recorder.close_by_hand(alert, _actor(by), _note(note))
+
+
+def assign(store: Store, alert_id: str, to: str | None, by: Person, note: str, now_ms: int) -> None:
+    """An alert is somebody's to look after, None: nobody's in particular. Raises as `acknowledge` does."""
+    by.need(Role.OPERATOR, "assign alerts")
+    name = None if to is None else plain(to.strip(), MAX_ACTOR_CHARS)
+    if name == "":
+        raise AppError("assigned to a name that is empty; expected somebody's name, or nobody")
+    with _one(store, alert_id, now_ms) as (recorder, alert):
+        if alert.state == State.RESOLVED:
+            raise TransitionError("it is resolved; only alerts that are not over can be assigned")
+        if alert.assigned_to != name:
+            recorder.assign(alert, name, _actor(by), _note(note))
+
+
+@contextmanager
+def _one(store: Store, alert_id: str, now_ms: int) -> Iterator[tuple[Recorder, AlertRow]]:
+    """A transaction about one alert; what its state does not allow is an AppError that names it."""
     found = store.alert(alert_id).alert.id
     with store.transaction() as writer:
         try:
-            _recorder(writer, now_ms).acknowledge(_again(writer, found), _actor(by), _note(note))
+            yield _recorder(writer, now_ms), _again(writer, found)
         except TransitionError as error:
             raise AppError(f"{found}: {error}") from None
 
@@ -101,9 +149,15 @@ def new_silence(
 def _silence(
     writer: Writer, wanted: Silencing, by: Person, note: str, now_ms: int, created_by: str | None = None
 ) -> NewSilence:
+    _check_length(wanted.ends_ms - max(wanted.starts_ms, now_ms), by)
     if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
         raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
     return _recorder(writer, now_ms).silence(wanted, _actor(by), _note(note), _name(created_by))
+
+
+def _check_length(length_ms: int, by: Person) -> None:
+    if length_ms > MAX_OPERATOR_SILENCE_MS:
+        by.need(Role.ADMIN, f"silence for longer than {format_duration(MAX_OPERATOR_SILENCE_MS)}")
 
 
 @dataclass(frozen=True)
@@ -136,6 +190,8 @@ def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, by: Person, n
             row.recurrence if edit.recurrence is None else edit.recurrence,
             now_ms,
         )
+        if wanted.ends_ms > row.until_ms:
+            _check_length(wanted.ends_ms - max(wanted.starts_ms, now_ms), by)
         values = {**wanted.columns(), "reason": row.reason if edit.note is None else _note(edit.note)}
         if edit.created_by is not None:
             values["created_by"] = _name(edit.created_by)
@@ -192,6 +248,17 @@ def end_silence(store: Store, silence_id: int, by: Person, now_ms: int) -> int:
         return n_concerned
 
 
+def send_again(store: Store, keys: Mapping[str | None, Sequence[str]], by: Person, now_ms: int) -> SentAgain:
+    """Messages that were given up are pending again, by receiver (None: of all) their Idempotency-Keys (none: all).
+
+    Raises ForbiddenError, StoreError.
+    """
+    by.need(Role.OPERATOR, "send messages again")
+    with store.transaction() as writer:
+        found = (writer.outbox.send_again(receiver, of, now_ms=now_ms) for receiver, of in keys.items())
+        return sum(found, SentAgain(0, 0))
+
+
 def _no_silence(silence_id: int) -> NotFoundError:
     return NotFoundError(f"no silence {silence_id} holds; 'clustercep alerts silences' lists those that do")
 
@@ -226,15 +293,20 @@ def _name(text: str | None) -> str | None:
 
 
 __all__ = [
+    "MAX_ACKNOWLEDGED_MS",
     "MAX_ACTOR_CHARS",
     "MAX_NOTE_CHARS",
     "MAX_SILENCE_MS",
     "SilenceEdit",
     "acknowledge",
+    "assign",
+    "close",
     "edit_silence",
     "end_silence",
     "hidden_by",
     "new_silence",
+    "send_again",
     "silence",
     "silence_matching",
+    "unacknowledge",
 ]

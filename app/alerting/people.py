@@ -14,9 +14,9 @@ class Role(StrEnum):
     VIEWER = "viewer"
     """Look."""
     OPERATOR = "operator"
-    """Acknowledge, assign, close and silence."""
+    """Acknowledge, assign, close and silence, and send again what was given up."""
     ADMIN = "admin"
-    """Also send again what was given up."""
+    """Also silence for longer than a week."""
 
     @property
     def rank(self) -> int:

@@ -237,9 +237,28 @@ class Recorder:
                 alert.open = False
         self._done()
 
-    def acknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
+    def acknowledge(self, alert: AlertRow, actor: str, note: str, until_ms: int | None = None) -> None:
         """A person has seen the alert; raises TransitionError when it is over."""
-        self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note))
+        self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note, until_ms))
+
+    def unacknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
+        """A person looks after the alert no longer, which the next step tells; raises TransitionError when nobody
+        does."""
+        self._change(alert, lifecycle.on_unacknowledge(State(alert.state), actor, note))
+        alert.to_tell = True
+
+    def close_by_hand(self, alert: AlertRow, actor: str, note: str) -> None:
+        """A person says that the alert is over, which the next step tells; raises TransitionError when it is. Matches
+        can still join it."""
+        self._change(alert, lifecycle.on_close(State(alert.state), actor, note))
+        alert.to_tell = True
+
+    def assign(self, alert: AlertRow, to: str | None, actor: str, note: str) -> None:
+        """Somebody looks after the alert, None: nobody in particular; nobody is told. It stays as it is otherwise."""
+        alert.revision += 1
+        alert.assigned_to, alert.updated_ms = to, self._now_ms
+        said = "assigned to nobody" if to is None else f"assigned to {to}"
+        self._record(alert, alert.state, Change(State(alert.state), f"{said}: {note}" if note else said, actor))
 
     def silence(self, wanted: Silencing, actor: str, note: str, created_by: str | None = None) -> NewSilence:
         """No messages for alerts that match, while it holds."""
@@ -306,6 +325,7 @@ class Recorder:
         grew = episode.end_ms > max(other.end_ms for other in near)
         going_on = [other for other in others if State(other.state) is not State.RESOLVED]
         acknowledged = [other for other in going_on if State(other.state) is State.ACKNOWLEDGED]
+        until_ms = acknowledged[0].acknowledged_until_ms if acknowledged else None
         for other in others:
             self._merge(alert, other)
         self._extend(alert, episode, others)
@@ -315,7 +335,7 @@ class Recorder:
         if self._change(alert, change):
             alert.open, alert.resolved_ms = True, None
             if acknowledged and acknowledged == going_on:
-                self._change(alert, self._acknowledged_as(acknowledged[0]))
+                self._change(alert, self._acknowledged_as(acknowledged[0], until_ms))
 
     def _close_before(self, episode: Episode, watermark_ms: int) -> None:
         """A new alert follows others of its key: these are told to be over before it is told to fire, since their
@@ -324,10 +344,10 @@ class Recorder:
             if alert.end_ms < episode.start_ms and lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms):
                 self._close(alert, watermark_ms)
 
-    def _acknowledged_as(self, other: AlertRow) -> Change:
+    def _acknowledged_as(self, other: AlertRow, until_ms: int | None) -> Change:
         """What was said when an alert was acknowledged that has become part of another."""
         said = self._writer.alerts.last_change_to(other.id, State.ACKNOWLEDGED)
-        return Change(State.ACKNOWLEDGED, f"{said.reason} (as {other.id})", said.actor)
+        return Change(State.ACKNOWLEDGED, f"{said.reason} (as {other.id})", said.actor, until_ms=until_ms)
 
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
@@ -370,6 +390,7 @@ class Recorder:
                 "resolved_ms": None,
                 "assigned_to": None,
                 "acknowledged_until_ms": None,
+                "to_tell": False,
                 **columns,
                 **certainty.columns(episode.possible, self._effort),
             }
@@ -406,6 +427,7 @@ class Recorder:
         alert.onset_ms, alert.raised_ms = min(alert.onset_ms, other.onset_ms), min(alert.raised_ms, other.raised_ms)
         alert.last_seen_ms = max(alert.last_seen_ms, other.last_seen_ms)
         alert.best_confidence = max(alert.best_confidence, other.best_confidence)
+        alert.assigned_to = alert.assigned_to or other.assigned_to
         alert.n_matches += other.n_matches
         alert.n_matches_exact = alert.n_matches_exact and other.n_matches_exact
         certainty.add(alert, certainty.kept(other), self._effort)
@@ -460,6 +482,8 @@ class Recorder:
         if change.silenced is not None:
             alert.silenced = change.silenced
         alert.updated_ms = self._now_ms
+        if change.to_state != before:
+            alert.acknowledged_until_ms, alert.to_tell = change.until_ms, False
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
         self._changed(alert, before, change)
@@ -471,6 +495,10 @@ class Recorder:
             self._writer.outbox.withdraw(alert, self._now_ms)
         if change.silenced is not None:
             self._looked_for_silences()
+        self._record(alert, before, change)
+        self._notify(alert, before)
+
+    def _record(self, alert: AlertRow, before: str | None, change: Change) -> None:
         self._writer.alerts.add_change(
             {
                 "alert_id": alert.id,
@@ -486,7 +514,6 @@ class Recorder:
         if alert.state != before:
             self.outcome.n_changes[alert.query, alert.state] += 1
         self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
-        self._notify(alert, before)
 
     def _looked_for_silences(self) -> None:
         """An alert is silenced, or not, by what holds now: where that is not by what all alerts were looked at last,
@@ -602,7 +629,36 @@ class Recorder:
 
     def apply_silences(self, at_most: int) -> int:
         """Alerts are silenced by what has begun, and no longer by what is over: those are what they have become
-        meanwhile. Returns how many there were; as many as `at_most`: there may be more."""
+        meanwhile; acknowledgements end whose time is over, and what people changed is told. Returns how many there
+        were; as many as `at_most`: there may be more."""
+        n_done = 0
+        for follow in (self._tell_changed_by_hand, self._end_acknowledgements, self._apply_silences):
+            if n_done < at_most:
+                n_done += follow(at_most - n_done)
+        return n_done
+
+    def _tell_changed_by_hand(self, at_most: int) -> int:
+        """People know no receivers: the process tells what they did."""
+        alerts = self._writer.alerts.by_ids(self._writer.alerts.to_tell(at_most))
+        self._look_up_notified(alerts)
+        for alert in alerts:
+            alert.to_tell = False
+            self._notify(alert, State.ACKNOWLEDGED if alert.state == State.FIRING else State.FIRING)
+        if alerts:
+            self._writer.rows.flush()
+        return len(alerts)
+
+    def _end_acknowledgements(self, at_most: int) -> int:
+        ids = self._writer.alerts.acknowledged_until(self._now_ms, at_most)
+        alerts = self._writer.alerts.by_ids(ids)
+        self._look_up_notified(alerts)
+        for alert in alerts:
+            self._change(alert, lifecycle.on_acknowledgement_end())
+        if alerts:
+            self._writer.rows.flush()
+        return len(alerts)
+
+    def _apply_silences(self, at_most: int) -> int:
         applied, digest = self._writer.silences.applied(), self._holding.digest
         if applied.digest == digest:
             return 0

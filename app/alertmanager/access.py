@@ -6,6 +6,7 @@ origins are refused whatever they ask for: an operator's browser may have a pass
 
 from __future__ import annotations
 
+import time
 from email.message import Message
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from app.process.http_server import host_of
 log = structlog.get_logger(__name__)
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+REFUSALS_TOLD_EVERY_S = 60.0
 ANYBODY = Person("anonymous", Role.VIEWER)
 
 
@@ -34,6 +36,7 @@ class Access:
         named = (address, *allowed_hosts)
         self._hosts = LOOPBACK_NAMES | {host.strip("[]").lower() for host in named}
         self._scheme = scheme
+        self._told_s = -REFUSALS_TOLD_EVERY_S
 
     def check_page(self, headers: Message) -> None:
         """Refuse what another origin's page asks for, also under a name that was pointed at this machine.
@@ -62,8 +65,15 @@ class Access:
                 raise WrongCredentialsError
             return self._credentials.person(given[0] if given else None)
         except WrongCredentialsError:
-            log.warning("somebody was refused: wrong credentials")
+            self._tell_refusal()
             raise ApiError(HTTPStatus.UNAUTHORIZED, "wrong credentials", 401) from None
+
+    def _tell_refusal(self) -> None:
+        """Not of each: whoever tries tokens does not fill the log."""
+        now_s = time.monotonic()
+        if now_s >= self._told_s + REFUSALS_TOLD_EVERY_S:
+            self._told_s = now_s
+            log.warning("somebody was refused: wrong credentials")
 
     def reader(self, headers: Message) -> Person:
         """Who reads; raises ApiError."""

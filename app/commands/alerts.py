@@ -17,7 +17,17 @@ from app.alerting.kept import is_shed, spread_of
 from app.alerting.lifecycle import State, lasted_text, state_text
 from app.alerting.text import SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
-from app.commands.alerts_operations import acknowledge, edit_silence, resend, silence, silences, unsilence
+from app.commands.alerts_operations import (
+    acknowledge,
+    assign,
+    close,
+    edit_silence,
+    resend,
+    silence,
+    silences,
+    unacknowledge,
+    unsilence,
+)
 from app.commands.alerts_options import (
     AlertArgument,
     ConfigOption,
@@ -165,6 +175,8 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "severity": alert.severity,
         "state": alert.state,
         "silenced": alert.silenced,
+        "assigned_to": alert.assigned_to,
+        "acknowledged_until": None if alert.acknowledged_until_ms is None else iso(alert.acknowledged_until_ms),
         "hosts": [
             {"host": named.host, "role": named.role, "value_name": named.value_name, "value": named.value}
             for named in alert.hosts
@@ -246,6 +258,10 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     console.print(Text(alert.summary))
     span = f"began {iso(alert.onset_ms)}, last seen {iso(alert.last_seen_ms)}, raised {iso(alert.raised_ms)}"
     console.print(Text(f"{span}, {_n_matches(alert)} matches, id {alert.id}"))
+    if alert.assigned_to is not None:
+        console.print(Text(f"assigned to {plain(alert.assigned_to)}"))
+    if alert.acknowledged_until_ms is not None:
+        console.print(Text(f"acknowledged until {iso(alert.acknowledged_until_ms)}; then it fires again"))
     for role, hosts in hosts_text(alert).items():
         console.print(Text(f"{role}: {hosts}"))
     for name, by_aspect in spread_of(alert).items():
@@ -291,7 +307,7 @@ def _n_matches(alert: AlertRow) -> str:
 
 
 alerts_cli = typer.Typer(
-    help="List, show, acknowledge and silence alerts.",
+    help="List, show, acknowledge, assign, close and silence alerts.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -300,6 +316,9 @@ for _name, _command in (
     ("list", list_alerts),
     ("show", show),
     ("ack", acknowledge),
+    ("unack", unacknowledge),
+    ("assign", assign),
+    ("close", close),
     ("silence", silence),
     ("edit-silence", edit_silence),
     ("silences", silences),

@@ -1,8 +1,8 @@
-"""`clustercep alerts ack|silence|edit-silence|silences|unsilence|resend`: what changes alerts and their messages."""
+"""`clustercep alerts ack|unack|assign|close`, `silence` and its like, `resend`: what changes alerts and messages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,22 +43,83 @@ MAX_PREVIEWED = 50
 
 
 def acknowledge(
-    alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
+    alerts: AlertsArgument,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Then they fire again, unless they are over: 2 h.")
+    ] = None,
+    note: NoteOption = "",
 ) -> None:
     """Acknowledge alerts: somebody looks after them. An id that names none, or several, acknowledges nothing; of one
     that cannot be acknowledged any more it is told, and the exit code is 1."""
+    for_ms = None if for_ is None else _duration_ms("--for", for_)
+
+    def do(found: Store, alert_id: str) -> str:
+        operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms(), for_ms=for_ms)
+        return "is acknowledged." if for_ms is None else f"is acknowledged for {format_duration(for_ms)}."
+
+    _each(alerts, config, store, do)
+
+
+def unacknowledge(
+    alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
+) -> None:
+    """Take acknowledgements back: the alerts fire, and are told again."""
+
+    def do(found: Store, alert_id: str) -> str:
+        operations.unacknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
+        return "fires again."
+
+    _each(alerts, config, store, do)
+
+
+def close(
+    alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
+) -> None:
+    """Close alerts by hand: they are over, whatever their query says. With a further match they fire again."""
+
+    def do(found: Store, alert_id: str) -> str:
+        operations.close(found, alert_id, actor(), note, SystemClock().now_ms())
+        return "is closed."
+
+    _each(alerts, config, store, do)
+
+
+def assign(
+    alerts: AlertsArgument,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="NAME", help="Whose they are; else yours.")] = None,
+    nobody: Annotated[bool, typer.Option("--nobody", help="They are nobody's in particular.")] = False,
+    note: NoteOption = "",
+) -> None:
+    """Assign alerts: whose they are to look after stands beside them. Nobody is told."""
+    if nobody and to is not None:
+        raise AppError("--to and --nobody are both given; expected one of them")
+    name = None if nobody else actor().name if to is None else to
+
+    def do(found: Store, alert_id: str) -> str:
+        operations.assign(found, alert_id, name, actor(), note, SystemClock().now_ms())
+        return f"is assigned to {inert(name or 'nobody')}."
+
+    _each(alerts, config, store, do)
+
+
+def _each(alerts: Sequence[str], config: Path | None, store: Path | None, do: Callable[[Store, str], str]) -> None:
+    """Do something to each; of one that refuses it is told, and the others go on."""
     is_refused = False
     with opened(config, store) as found:
         for alert_id in dict.fromkeys(found.alert(alert).alert.id for alert in alerts):
             try:
-                operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
+                told = do(found, alert_id)
             except AppError as error:
                 if len(alerts) == 1:
                     raise
                 typer.echo(f"clustercep: {inert(error)}", err=True)
                 is_refused = True
             else:
-                typer.echo(f"{alert_id} is acknowledged.")
+                typer.echo(f"{alert_id} {told}")
     if is_refused:
         raise typer.Exit(EXIT_FAILED)
 
@@ -127,10 +188,14 @@ def _end_ms(for_: str | None, end: str | None, starts_ms: int, now_ms: int) -> i
         if for_ is not None:
             raise AppError("--for and --end are both given; expected one of them")
         return time_ms("--end", end, now_ms)
+    return starts_ms + _duration_ms("--for", for_ or "2 h")
+
+
+def _duration_ms(option: str, text: str) -> int:
     try:
-        return starts_ms + parse_duration_ms(for_ or "2 h")
+        return parse_duration_ms(text)
     except ValueError as error:
-        raise AppError(f"--for: found {for_!r}; {error}") from None
+        raise AppError(f"{option}: found {text!r}; {error}") from None
 
 
 def _intervals(config: Path | None, names: Sequence[str] | None) -> list[dict[str, Any]]:
@@ -246,8 +311,8 @@ def resend(
     receiver: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this receiver was not told.")] = None,
 ) -> None:
     """Send again the messages that were given up, under the same Idempotency-Key."""
-    with opened(config, store) as found, found.transaction() as writer:
-        again = writer.outbox.send_again(receiver, now_ms=SystemClock().now_ms())
+    with opened(config, store) as found:
+        again = operations.send_again(found, {receiver: ()}, actor(), SystemClock().now_ms())
     typer.echo(f"{again.n_pending} message(s) will be sent again.")
     if again.n_overtaken:
         typer.echo(f"{again.n_overtaken} stay given up: there is a later message of the same alert.")

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import requests
 
+from app.alerting.people import Role
 from app.chosen_store import STORE_VARIABLE
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE
 from app.errors import AppError
@@ -87,7 +88,11 @@ def run_dashboard(
     place = place_of(settings.dashboard, port)
     check_port(place)
     if not _is_loopback(place.address) and not settings.dashboard.login:
-        announce(f"Whoever reaches {place.address} can silence alerts: dashboard.login is off; see docs/operations.md.")
+        role = settings.dashboard.anonymous_role
+        acts = ", and can silence alerts" if role not in (None, Role.VIEWER) else ""
+        announce(
+            f"Whoever reaches {place.address} sees everything{acts}: dashboard.login is off; see docs/operations.md."
+        )
     with _started(settings, place, environment(settings, config, store_folder)) as process:
         if _answers(place, process):
             announce(f"Dashboard: {place.url}")

@@ -143,8 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.server.begin_answer(self.connection):
                 return
             answer = answering.answer(Request(self.command, self.path, self.headers, body))
-            if answer.parts is None:
-                self.server.end_answer(self.connection)
+            # An answer in parts is made while the client takes it: whoever takes it slowly makes room for others, too.
+            self.server.end_answer(self.connection)
         except _RequestRefused as refused:
             self._send(answering.refused(refused.status))
             self._see_off()
@@ -288,8 +288,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise
         except Exception:  # the boundary: what is under way cannot become another answer, so it breaks off
             log.exception("an answer broke off")
-        finally:
-            self.server.end_answer(self.connection)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """A request that cannot be read: its own text is not repeated."""

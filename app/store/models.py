@@ -47,6 +47,7 @@ class AlertRow(Base):
         Index("ix_alerts_page_job", "job_id", "start_ms", "id"),
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
         Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
+        Index("ix_alerts_to_tell", "id", sqlite_where=text("to_tell IS 1"), postgresql_where=text("to_tell IS true")),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -113,6 +114,8 @@ class AlertRow(Base):
     """Who looks after it; null: nobody in particular."""
     acknowledged_until_ms: Mapped[int | None]
     """When its acknowledgement ends by itself; null: it does not, or there is none."""
+    to_tell: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether somebody changed its state by hand, which the next step tells receivers."""
     hosts: Mapped[list[AlertHostRow]] = relationship(lazy="raise", viewonly=True, order_by="AlertHostRow.position")
     """In order, the first suspect first; there for alerts that app.store.api gives."""
 

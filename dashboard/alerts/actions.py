@@ -1,11 +1,14 @@
-"""Acknowledge and silence, for one alert or several at once; what came of it is told."""
+"""Acknowledge, silence, assign, close, for one alert or several at once; what came of it is told."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from app.alerting.operations import MAX_ACTOR_CHARS
+from app.alerting.people import Role
+from app.store.states import OPEN_STATES
 from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard import login, times
 from dashboard.alerts.words import n_alerts
@@ -14,9 +17,12 @@ from dashboard.store import (
     AlertRow,
     AppError,
     acknowledge,
+    assign,
+    close,
     now_ms,
     silence,
     store,
+    unacknowledge,
 )
 from dashboard.text import inert, md
 
@@ -30,12 +36,22 @@ DURATIONS_MS = {
     "1 week": 7 * DAY_MS,
 }
 
+UNTIL_OVER = "until it is over"
+NOBODY = "-"
+OPEN = set(OPEN_STATES)
+
 _TOLD = "alert-actions-told"
 
 
 def offer(alerts: Sequence[AlertRow], key: str) -> bool:
-    """A form for these alerts; True when something was done, so that the caller shows the new state."""
-    none_fires = all(alert.state != "firing" for alert in alerts)
+    """A form for these alerts; True when something was done, so that the caller shows the new state.
+
+    Whether somebody may is asked again where it is done.
+    """
+    if login.person().role.rank < Role.OPERATOR.rank:
+        st.caption(":material/visibility: You may look. To acknowledge, assign, close and silence needs an operator.")
+        return False
+    states = {alert.state for alert in alerts}
     with st.form(f"{key}-actions", border=True, enter_to_submit=False):
         note = st.text_input(
             "Comment",
@@ -46,8 +62,12 @@ def offer(alerts: Sequence[AlertRow], key: str) -> bool:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             acknowledged = st.form_submit_button(
                 "Acknowledge", icon=":material/how_to_reg:", type="primary", key=f"{key}-acknowledge",
-                disabled=none_fires,
+                disabled="firing" not in states,
                 help="Somebody looks after it. Messages of it stop, the alert stays in the list.",
+            )  # fmt: skip
+            ack_length = st.selectbox(
+                "Acknowledge for", [UNTIL_OVER, *DURATIONS_MS], key=f"{key}-ack-length", label_visibility="collapsed",
+                width=160,
             )  # fmt: skip
             silenced = st.form_submit_button(
                 "Silence for", icon=":material/notifications_off:", key=f"{key}-silence",
@@ -60,11 +80,37 @@ def offer(alerts: Sequence[AlertRow], key: str) -> bool:
             "Silence the whole query, whatever the job, task or host", key=f"{key}-every",
             help="Else only alerts with the same job, task or host as the chosen ones.",
         )  # fmt: skip
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            assigned = st.form_submit_button(
+                "Assign to", icon=":material/person:", key=f"{key}-assign", disabled=not states & OPEN,
+                help="Whose it is to look after. Nobody is told.",
+            )  # fmt: skip
+            to = st.text_input(
+                "Assign to", max_chars=MAX_ACTOR_CHARS, key=f"{key}-to", label_visibility="collapsed", width=200,
+                placeholder="me; - for nobody",
+            )  # fmt: skip
+            taken_back = st.form_submit_button(
+                "Acknowledge no longer", icon=":material/undo:", key=f"{key}-unacknowledge",
+                disabled="acknowledged" not in states, help="It fires, and is told again.",
+            )  # fmt: skip
+            closed = st.form_submit_button(
+                "Close", icon=":material/done_all:", key=f"{key}-close", disabled=not states & OPEN,
+                help="It is over, whatever its query says. With a further match it fires again.",
+            )  # fmt: skip
+    by, said, at_ms = login.person(), inert(note, MAX_NOTE_CHARS), now_ms()
     if acknowledged:
-        tell(*_acknowledge(alerts, note))
+        for_ms = DURATIONS_MS.get(ack_length)
+        _each("Acknowledged", alerts, lambda alert: acknowledge(store(), alert, by, said, at_ms, for_ms=for_ms))
     elif silenced:
         tell(*_silence(alerts, DURATIONS_MS[length], note, every_key=every_key))
-    return acknowledged or silenced
+    elif assigned:
+        name = None if to.strip() == NOBODY else inert(to, MAX_ACTOR_CHARS).strip() or by.name
+        _each("Assigned", alerts, lambda alert: assign(store(), alert, name, by, said, at_ms))
+    elif taken_back:
+        _each("Fires again:", alerts, lambda alert: unacknowledge(store(), alert, by, said, at_ms))
+    elif closed:
+        _each("Closed", alerts, lambda alert: close(store(), alert, by, said, at_ms))
+    return acknowledged or silenced or assigned or taken_back or closed
 
 
 def tell_results() -> None:
@@ -78,15 +124,15 @@ def tell_results() -> None:
         st.warning(f"Not done:\n{listed}{more}", icon=":material/block:")
 
 
-def _acknowledge(alerts: Sequence[AlertRow], note: str) -> tuple[str, list[str]]:
+def _each(done: str, alerts: Sequence[AlertRow], do: Callable[[str], None]) -> None:
     refused, n_done = [], 0
     for alert in alerts:
         try:
-            acknowledge(store(), alert.id, login.person(), inert(note, MAX_NOTE_CHARS), now_ms())
+            do(alert.id)
             n_done += 1
         except AppError as error:
             refused.append(str(error))
-    return f"Acknowledged {n_alerts(n_done, exact=True)}." if n_done else "", refused
+    tell(f"{done} {n_alerts(n_done, exact=True)}." if n_done else "", refused)
 
 
 def _silence(alerts: Sequence[AlertRow], duration_ms: int, note: str, *, every_key: bool) -> tuple[str, list[str]]:

@@ -85,6 +85,11 @@ def _head(alert: AlertRow) -> None:
         silenced = [SILENCED] if alert.silenced and alert.state in OPEN_STATES else []
         for word in (alert.severity, alert.state, *silenced):
             st.badge(md(word), icon=ICONS.get(word), color=BADGES.get(word, "gray"))
+        if alert.assigned_to is not None:
+            st.badge(md(alert.assigned_to, 100), icon=":material/person:", color="gray")
+        if alert.acknowledged_until_ms is not None:
+            until = times.shown(alert.acknowledged_until_ms)
+            st.badge(f"acknowledged until {until}", icon=":material/timer:", color="gray")
         if alert.lane == "history":
             st.badge("found in a finished job's history", icon=":material/history:", color="gray")
     st.title(md(alert.summary, 1_000), anchor=False)

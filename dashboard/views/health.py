@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from dashboard import login
 from dashboard.figure_row import show_figures
 from dashboard.health_figures import (
     Finding,
@@ -27,7 +28,17 @@ from dashboard.health_figures import (
     sources_frame,
 )
 from dashboard.storage_figures import Storage, storage
-from dashboard.store import AppError, OverloadFigures, SentAgain, StoreError, now_ms, settings, store, watched
+from dashboard.store import (
+    AppError,
+    OverloadFigures,
+    SentAgain,
+    StoreError,
+    now_ms,
+    send_again,
+    settings,
+    store,
+    watched,
+)
 from dashboard.text import md
 from dashboard.times import duration, shown
 
@@ -344,8 +355,7 @@ def _would_be_sent(keys: Mapping[str | None, Sequence[str]]) -> SentAgain:
 def _send_again(keys: Mapping[str | None, Sequence[str]]) -> None:
     """Pending again, each under its Idempotency-Key: who has it already can tell. `keys` by receiver; None: all."""
     try:
-        with store().transaction() as writer:
-            again = sum((writer.outbox.send_again(name, keys[name], now_ms=now_ms()) for name in keys), SentAgain(0, 0))
+        again = send_again(store(), keys, login.person(), now_ms())
     except AppError as error:
         st.error(f"They could not be queued: {md(error, 1_000)}", icon=":material/error:")
         return

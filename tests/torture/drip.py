@@ -2,17 +2,20 @@
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
 poll of it in which other masters are well, a poll of daemons over JMX, one of exporters, and a webhook beside a
-receiver that is well. Clients do so towards the endpoints: health, metrics and reload go on being answered.
+receiver that is well. Clients do so towards the endpoints, whose health, metrics and reload go on being answered, and
+towards Alertmanager's API, plain and over TLS, which goes on answering and making silences.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +25,7 @@ from app.alerting.links import Links
 from app.alerting.notifier import Notifier
 from app.alerting.receivers.sample import sample_news
 from app.alerting.receivers.service import Message
+from app.alertmanager.api import LIMITS
 from app.clock import SystemClock
 from app.process.web import Limits
 from app.settings import Receiver
@@ -36,6 +40,8 @@ from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.app.alerting.receivers.told import SETTINGS, service
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
+from tests.app.alertmanager.served import TOKEN, fire, served, slow
+from tests.app.alertmanager.test_silences import body as silence_body
 from tests.app.process.test_web import Site, site
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
@@ -243,10 +249,79 @@ def endpoints(tally: Tally, chosen: random.Random, n_clients: int) -> None:
         b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\n\r\n",
         b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
     )
-    with site(Limits(request_s=600.0)) as running, ExitStack() as opened:
+    with site(Limits(request_s=600.0)) as running, _dripping(running.connect, starts, chosen, n_clients):
+        for method, path in (
+            ("GET", "/-/healthy"),
+            ("GET", "/-/ready"),
+            ("GET", "/metrics"),
+            ("POST", "/-/reload"),
+        ):
+            for _ in range(10):
+                with tally.timed(f"{method} {path}", "drips", ANSWER_S):
+                    if (status := _status(running, method, path)) != 200:
+                        tally.failures.append(f"{method} {path} beside {n_clients} slow clients: {status}")
+
+
+def api(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: Tls | None) -> None:
+    """Clients of all kinds before those who ask Alertmanager's API for alerts, and make silences."""
+    write = f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
+    starts = (
+        b"",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"GET /api/v2/alerts HTT",
+        b"GET /api/v2/alerts HTTP/1.1\r\nHost: ",
+        b"GET /api/v2/alerts HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /api/v2/silences HTTP/1.1\r\n" + write + b"Content-Length: 60000\r\n\r\n",
+        b"POST /api/v2/silences HTTP/1.1\r\n" + write + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"POST /api/v2/silences HTTP/1.1\r\n" + write + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n",
+    )
+    files = {}
+    if tls is not None:
+        folder.joinpath("key.pem").chmod(0o600)
+        files = {"cert_file": folder / "certificate.pem", "key_file": folder / "key.pem"}
+    kind = "API" if tls is None else "API over TLS"
+    limits = replace(LIMITS, request_s=600.0)
+    with open_store(f"sqlite:///{folder / f'api-{tls is None}.db'}", durable=False) as store:
+        fire(store, *(slow(f"t{n}", f"n{n % 5}") for n in range(500)))
+        with served(store, folder, limits=limits, **files) as running:
+            trusted = None if tls is None else ssl.create_default_context(cafile=str(tls[1]))
+
+            def connect() -> socket.socket:
+                return socket.create_connection(running.listener.address, ANSWER_S)
+
+            def ask(method: str, path: str, body: bytes | None = None) -> int | str:
+                try:
+                    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+                    request = urllib.request.Request(f"{running.url}{path}", body, headers, method=method)
+                    with urllib.request.urlopen(request, timeout=60, context=trusted) as answer:
+                        answer.read()
+                        return int(answer.status)
+                except OSError as error:
+                    return str(error)
+
+            silence = json.dumps(silence_body()).encode()
+            with _dripping(connect, starts, chosen, n_clients):
+                for _ in range(10):
+                    for method, path, body in (
+                        ("GET", "/-/ready", None),
+                        ("GET", "/api/v2/alerts", None),
+                        ("GET", "/api/v2/alerts/groups?filter=host%3Dn1", None),
+                        ("POST", "/api/v2/silences", silence),
+                    ):
+                        with tally.timed(f"{kind}: {method} {path.partition('?')[0]}", "drips", ANSWER_S):
+                            if (status := ask(method, path, body)) != 200:
+                                tally.failures.append(f"{kind}: {method} {path} beside {n_clients} slow ones: {status}")
+
+
+@contextmanager
+def _dripping(
+    connect: Callable[[], socket.socket], starts: Sequence[bytes], chosen: random.Random, n_clients: int
+) -> Iterator[None]:
+    """So many clients that have begun, and go on byte by byte for ever."""
+    with ExitStack() as opened:
         clients = []
         for _ in range(n_clients):
-            client = opened.enter_context(running.connect())
+            client = opened.enter_context(connect())
             with suppress(OSError):
                 client.sendall(chosen.choice(starts))
             clients.append(client)
@@ -261,16 +336,7 @@ def endpoints(tally: Tally, chosen: random.Random, n_clients: int) -> None:
         dripping = threading.Thread(target=go_on, daemon=True)
         dripping.start()
         try:
-            for method, path in (
-                ("GET", "/-/healthy"),
-                ("GET", "/-/ready"),
-                ("GET", "/metrics"),
-                ("POST", "/-/reload"),
-            ):
-                for _ in range(10):
-                    with tally.timed(f"{method} {path}", "drips", ANSWER_S):
-                        if (status := _status(running, method, path)) != 200:
-                            tally.failures.append(f"{method} {path} beside {n_clients} slow clients: {status}")
+            yield
         finally:
             is_over.set()
             dripping.join()
@@ -290,7 +356,14 @@ def run(given: Given) -> Verdict:
     started_s, n_rounds = time.monotonic(), 0
     while not n_rounds or time.monotonic() - started_s < 60 * given.minutes * n_rounds / (n_rounds + 1):
         n_rounds += 1
-        work: list[Callable[[], None]] = [lambda: endpoints(tally, chosen, N_CLIENTS)]
+        of_api = given.folder / f"{n_rounds}-api"
+        of_api.mkdir()
+        own = certificate(of_api)
+        work: list[Callable[[], None]] = [
+            lambda: endpoints(tally, chosen, N_CLIENTS),
+            lambda f=of_api: api(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
+            lambda f=of_api, t=own: api(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
+        ]
         for number, (name, behaviour) in enumerate(WAYS.items()):
             for given_tls in (None, tls):
                 work.append(lambda n=name, b=behaviour, t=given_tls: document(tally, n, b, t))  # type: ignore[misc]

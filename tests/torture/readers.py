@@ -14,7 +14,9 @@ from pathlib import Path
 import requests
 import yaml
 
+from app.alertmanager.silences import silence_uuid
 from app.event_file import EventFileError, read_event_file
+from app.store import open_store
 from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
@@ -31,6 +33,8 @@ from collectors.rest.documents import DocumentError, parse_apps
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
+from tests.app.alertmanager.served import TOKEN, fire, served, slow
+from tests.app.alertmanager.test_silences import body as silence_body
 from tests.app.process.test_web import site
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
@@ -86,6 +90,7 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
     with ExitStack() as opened:
         answers = opened.enter_context(_Answers.running())
         web = opened.enter_context(_site())
+        api = opened.enter_context(_api(folder))
         yield {
             "jhist": Reader(histories, _jhist),
             "hadoop1": Reader([HISTORY], _hadoop1),
@@ -101,6 +106,7 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
                 [write.message([LOAD]), write.request(LOAD), write.request(*[LOAD] * 50)], _write_request
             ),
             "target lists": Reader([json.dumps(TARGETS).encode(), yaml.safe_dump(TARGETS).encode()], _targets),
+            "api": Reader(_api_requests(), api, most_bytes=1 << 17),
             "yarn_rest": Reader(told, _rest),
             "queries": Reader(_bytes(QUERIES), _query, most_bytes=1 << 16),
             "event files": Reader([EVENTS, b"type,t,x\nA,1,2\nB,2,\n"], _events),
@@ -319,6 +325,44 @@ def _site() -> Iterator[Callable[[bytes, Path], None]]:
             assert running.ask("GET", "/-/healthy").status == 200
 
         yield ask
+
+
+def _api_requests() -> list[bytes]:
+    head = f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+    text = json.dumps(silence_body())
+    half, rest = text[:60], text[60:]
+    chunks = f"{len(half):x}\r\n{half}\r\n{len(rest):x}\r\n{rest}\r\n0\r\n\r\n"
+    requests = [
+        f"GET /api/v2/alerts?filter=host%3D~%22n.%22&active=false HTTP/1.1\r\n{head}\r\n",
+        f"GET /api/v2/alerts/groups?receiver=o.s HTTP/1.1\r\n{head}\r\n",
+        f"GET /api/v2/silence/{silence_uuid(1)} HTTP/1.1\r\n{head}\r\n",
+        f"DELETE /api/v2/silence/{silence_uuid(1)} HTTP/1.1\r\n{head}\r\n",
+        f"POST /api/v2/silences HTTP/1.1\r\n{head}Content-Length: {len(text)}\r\n\r\n{text}",
+        f"POST /api/v2/silences HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n{chunks}",
+    ]
+    return [request.encode() for request in requests]
+
+
+@contextmanager
+def _api(folder: Path) -> Iterator[Callable[[bytes, Path], None]]:
+    """Alertmanager's API: whatever it is sent, it is never 500, and goes on answering."""
+    place = folder / "api"
+    place.mkdir()
+    with open_store(f"sqlite:///{place / 'store.db'}", durable=False) as store:
+        fire(store, *(slow(f"t{n}", f"n{n}") for n in range(5)))
+        with served(store, place) as running:
+
+            def ask(data: bytes, _folder: Path) -> None:
+                answer = b""
+                with socket.create_connection(running.listener.address, WAIT_S) as connection, suppress(OSError):
+                    connection.sendall(data)
+                    connection.shutdown(socket.SHUT_WR)
+                    while part := connection.recv(65_536):
+                        answer += part
+                assert not answer.startswith(b"HTTP/1.1 500"), answer
+                assert running.get("/-/healthy").status == 200
+
+            yield ask
 
 
 __all__ = ["Reader", "all_readers"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.alerting.receivers.told import SETTINGS
-from tests.slow_servers import ends
+from tests.slow_servers import certificate, ends
 from tests.torture import drip
 
 NAMES = ("drips headers", "never ends to continue", "chunks without end")
@@ -39,4 +39,11 @@ def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
 
 def test_endpoints_answer_beside_clients_that_drip(tally: drip.Tally) -> None:
     ends(lambda: drip.endpoints(tally, random.Random(1), 100))
+    assert tally.failures == []
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_the_api_answers_beside_clients_that_drip(tally: drip.Tally, tmp_path: Path, is_encrypted: bool) -> None:
+    tls = certificate(tmp_path) if is_encrypted else None
+    ends(lambda: drip.api(tally, random.Random(1), 80, tmp_path, tls))
     assert tally.failures == []

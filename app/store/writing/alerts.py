@@ -130,6 +130,17 @@ class Alerts:
             rows += sorted((row._asdict() for row in found), key=lambda row: str(row["id"]))
         return rows
 
+    def to_tell(self, at_most: int) -> list[str]:
+        """Ids of alerts that somebody changed by hand, of which receivers are still to be told, in order."""
+        statement = select(AlertRow.id).where(AlertRow.to_tell.is_(True)).order_by(AlertRow.id).limit(at_most)
+        return list(self._rows.session.scalars(statement))
+
+    def acknowledged_until(self, now_ms: int, at_most: int) -> list[str]:
+        """Ids of alerts whose acknowledgement has come to its end, in order; by the index of states, of which few are
+        acknowledged."""
+        over = (AlertRow.state == "acknowledged", filtered_later(AlertRow.acknowledged_until_ms <= now_ms))
+        return list(self._rows.session.scalars(select(AlertRow.id).where(*over).order_by(AlertRow.id).limit(at_most)))
+
     def by_ids(self, alert_ids: Sequence[str]) -> list[AlertRow]:
         """Alerts in this order."""
         found: dict[str, AlertRow] = {}

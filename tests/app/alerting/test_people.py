@@ -1,0 +1,206 @@
+"""What people do to alerts beside silencing: acknowledge for a time, take back, assign, close; all in the history."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.alerting import operations
+from app.alerting.people import ForbiddenError, Person, Role
+from app.alerting.recorder import Recorder
+from app.errors import AppError
+from app.store import Store, open_store
+from app.store.models import AlertRow
+from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
+from tests.app.alerting.dispatch.world import World
+from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
+
+OPTIONS = options(ops=receiver())
+MIA = Person("mia")
+
+
+def step(store: Store, now_ms: int, *matches: FakeMatch, watermark_ms: int = 0) -> None:
+    with store.transaction() as writer:
+        Recorder(OPTIONS, writer, kept, now_ms).live(matches, watermark_ms)
+
+
+def fired(store: Store) -> str:
+    step(store, 1_000, FakeMatch(10, 20))
+    return store.alerts()[0].id
+
+
+def one(store: Store) -> AlertRow:
+    (alert,) = store.alerts()
+    return alert
+
+
+def told(store: Store) -> list[str]:
+    return [message.state for message in store.notifications()]
+
+
+def history(store: Store) -> list[tuple[str, str, str]]:
+    return [(change.to_state, change.reason, change.actor) for change in store.alert(one(store).id).changes]
+
+
+def test_an_acknowledgement_ends_at_its_time_also_after_a_restart(any_store: Store) -> None:
+    store = any_store
+    alert = fired(store)
+    operations.acknowledge(store, alert, MIA, "on it", 2_000, for_ms=500)
+    assert one(store).acknowledged_until_ms == 2_500
+    for now_ms, state in ((2_499, "acknowledged"), (2_500, "firing"), (2_501, "firing")):
+        step(store, now_ms)
+        assert one(store).state == state
+    assert one(store).acknowledged_until_ms is None
+    assert told(store) == ["firing", "firing"]  # nobody has finished it: it is told again
+    assert history(store) == [
+        ("firing", "first match", "clustercep"),
+        ("acknowledged", "on it", "mia"),
+        ("firing", "the acknowledgement ended", "clustercep"),
+    ]
+
+
+def test_the_end_of_an_acknowledgement_is_in_the_store(store: Store) -> None:
+    alert = fired(store)
+    operations.acknowledge(store, alert, MIA, "", 2_000, for_ms=500)
+    url = str(store.engine.url)
+    store.close()
+    with open_store(url) as again:
+        step(again, 10_000)
+        assert one(again).state == "firing"
+
+
+def test_what_is_silenced_meanwhile_fires_silenced(store: Store) -> None:
+    alert = fired(store)
+    operations.acknowledge(store, alert, MIA, "", 2_000, for_ms=500)
+    operations.silence(store, alert, 10_000, MIA, "", 2_100)
+    assert one(store).acknowledged_until_ms == 2_500
+    step(store, 3_000)
+    assert (one(store).state, one(store).silenced) == ("firing", True)
+    assert told(store) == ["firing"]
+
+
+def test_what_is_over_before_stays_so(store: Store) -> None:
+    alert = fired(store)
+    operations.acknowledge(store, alert, MIA, "", 2_000, for_ms=500)
+    step(store, 2_100, watermark_ms=20 + GAP_MS + 1)
+    assert (one(store).state, one(store).acknowledged_until_ms) == ("resolved", None)
+    step(store, 3_000, watermark_ms=20 + GAP_MS + 1)
+    assert one(store).state == "resolved"
+
+
+def test_many_acknowledgements_that_end_at_once_end_in_parts(store: Store) -> None:
+    step(store, 1_000, *(FakeMatch(10, 20, key=(("task_id", f"t{n}"),)) for n in range(7)))
+    for alert in store.alerts():
+        operations.acknowledge(store, alert.id, MIA, "", 2_000, for_ms=1)
+    with store.transaction() as writer:
+        recorder = Recorder(OPTIONS, writer, kept, 3_000)
+        assert [recorder.apply_silences(3) for _ in range(4)] == [3, 3, 1, 0]
+    assert {alert.state for alert in store.alerts()} == {"firing"}
+
+
+def test_an_acknowledgement_is_taken_back(store: Store) -> None:
+    alert = fired(store)
+    with pytest.raises(AppError, match="it is firing; only acknowledged alerts"):
+        operations.unacknowledge(store, alert, MIA, "", 1_500)
+    operations.acknowledge(store, alert, MIA, "", 2_000, for_ms=500)
+    operations.unacknowledge(store, alert, Person("bob"), "mia is ill", 2_100)
+    assert (one(store).state, one(store).acknowledged_until_ms) == ("firing", None)
+    assert history(store)[-1] == ("firing", "mia is ill", "bob")
+    step(store, 2_200)
+    step(store, 2_300)
+    assert told(store) == ["firing", "firing"]
+
+
+def test_closed_by_hand_it_is_over_until_a_further_match(any_store: Store) -> None:
+    store = any_store
+    alert = fired(store)
+    operations.close(store, alert, MIA, "restarted the node", 2_000)
+    assert (one(store).state, one(store).resolved_ms) == ("resolved", 2_000)
+    step(store, 2_050)
+    assert told(store) == ["firing", "resolved"]
+    with pytest.raises(AppError, match="it is resolved already"):
+        operations.close(store, alert, MIA, "", 2_100)
+    step(store, 3_000, FakeMatch(22, 25))
+    assert one(store).state == "firing"
+    assert told(store) == ["firing", "resolved", "firing"]
+    operations.close(store, alert, MIA, "", 4_000)
+    step(store, 5_000, watermark_ms=1_000)
+    assert (one(store).state, one(store).open) == ("resolved", False)
+    assert told(store) == ["firing", "resolved", "firing", "resolved"]
+
+
+def test_an_alert_is_somebodys(any_store: Store) -> None:
+    store = any_store
+    alert = fired(store)
+    operations.assign(store, alert, "Bob\n of the night shift", MIA, "he knows disks", 2_000)
+    assert one(store).assigned_to == "Bob  of the night shift"
+    operations.assign(store, alert, "Bob  of the night shift", MIA, "", 2_100)  # changes nothing
+    operations.assign(store, alert, None, MIA, "", 2_200)
+    assert one(store).assigned_to is None
+    assert history(store)[1:] == [
+        ("firing", "assigned to Bob  of the night shift: he knows disks", "mia"),
+        ("firing", "assigned to nobody", "mia"),
+    ]
+    assert told(store) == ["firing"]
+    with pytest.raises(AppError, match="a name that is empty"):
+        operations.assign(store, alert, " ", MIA, "", 2_300)
+    operations.close(store, alert, MIA, "", 2_400)
+    with pytest.raises(AppError, match="only alerts that are not over can be assigned"):
+        operations.assign(store, alert, "bob", MIA, "", 2_500)
+
+
+def test_when_two_alerts_become_one_it_keeps_whose_it_is_and_until_when(store: Store) -> None:
+    step(store, 1_000, FakeMatch(10, 20))
+    step(store, 1_001, FakeMatch(35, 40), watermark_ms=31)  # the first is over by then
+    later = next(alert for alert in store.alerts() if alert.start_ms == 35)
+    operations.assign(store, later.id, "bob", MIA, "", 1_100)
+    operations.acknowledge(store, later.id, MIA, "", 1_200, for_ms=5_000)
+    step(store, 1_300, FakeMatch(25, 30), watermark_ms=31)
+    (alert,) = [alert for alert in store.alerts() if alert.merged_into is None]
+    assert (alert.state, alert.assigned_to, alert.acknowledged_until_ms) == ("acknowledged", "bob", 6_200)
+
+
+def test_with_routes_groups_tell_what_people_did(store: Store) -> None:
+    world = World(store)
+    world.fire("t1", "t2")
+    world.wait(30_000)
+    by_task = {alert.key["task_id"]: alert.id for alert in store.alerts()}
+    for alert in by_task.values():
+        operations.acknowledge(store, alert, MIA, "", world.now_ms, for_ms=5 * HOUR_MS)
+    assert world.wait(4 * HOUR_MS + 10 * MINUTE_MS) == []  # no repetition
+    operations.close(store, by_task["t1"], MIA, "", world.now_ms)
+    world.step(watermark_ms=0)
+    assert world.wait(10 * MINUTE_MS) == [
+        ("ops", "some alerts resolved", {"t1": "resolved", "t2": "acknowledged"}),
+    ]
+    world.clock.advance_to(world.now_ms + HOUR_MS)
+    world.step(watermark_ms=0)
+    told = world.wait(4 * HOUR_MS + 10 * MINUTE_MS)
+    assert told == [("ops", "repeat interval elapsed", {"t2": "firing"})]
+
+
+@pytest.mark.parametrize("for_ms", [0, -1, 32 * DAY_MS])
+def test_how_long_an_acknowledgement_may_last(store: Store, for_ms: int) -> None:
+    with pytest.raises(AppError, match="expected more than nothing, at most 31 d"):
+        operations.acknowledge(store, fired(store), MIA, "", 2_000, for_ms=for_ms)
+
+
+def test_who_may_do_what(store: Store) -> None:
+    alert = fired(store)
+    viewer = Person("vic", Role.VIEWER)
+    for act in (
+        lambda: operations.acknowledge(store, alert, viewer, "", 2_000),
+        lambda: operations.unacknowledge(store, alert, viewer, "", 2_000),
+        lambda: operations.assign(store, alert, "vic", viewer, "", 2_000),
+        lambda: operations.close(store, alert, viewer, "", 2_000),
+        lambda: operations.send_again(store, {None: ()}, viewer, 2_000),
+    ):
+        with pytest.raises(ForbiddenError, match=r"vic is viewer, and may not .*; expected the role operator"):
+            act()
+    with pytest.raises(ForbiddenError, match="may not silence for longer than 7 d; expected the role admin"):
+        operations.silence(store, alert, 8 * DAY_MS, MIA, "", 2_000)
+    operations.silence(store, alert, 8 * DAY_MS, Person("ada", Role.ADMIN), "", 2_000)
+    (row,) = store.silences(2_000)
+    operations.edit_silence(store, row.id, operations.SilenceEdit(note="shorter than before"), MIA, 2_100)
+    with pytest.raises(ForbiddenError, match="silence for longer"):
+        operations.edit_silence(store, row.id, operations.SilenceEdit(ends_ms=row.until_ms + 1), MIA, 2_200)
+    assert len(store.alert(alert).changes) == 2
