@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import chain
 from typing import NamedTuple
 
 import structlog
@@ -142,10 +143,10 @@ class Api:
         return json_answer([{"name": name} for name in names])
 
     def _alerts(self, asked: Asked) -> Answer:
-        return Answer(HTTPStatus.OK, kind=JSON, parts=self._answers().alerts(wanted(asked.query)))
+        return _in_parts(self._answers().alerts(wanted(asked.query)))
 
     def _groups(self, asked: Asked) -> Answer:
-        return Answer(HTTPStatus.OK, kind=JSON, parts=self._answers().groups(wanted(asked.query)))
+        return _in_parts(self._answers().groups(wanted(asked.query)))
 
     def _answers(self) -> AlertAnswers:
         return AlertAnswers(self._store, self._active, self._settings(), self._clock.now_ms())
@@ -177,6 +178,11 @@ class Api:
 
 
 _BROKEN = HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _in_parts(parts: Iterator[bytes]) -> Answer:
+    """The first part is made before anything is sent: when the store is out, that is the answer."""
+    return Answer(HTTPStatus.OK, kind=JSON, parts=chain([next(parts)], parts))
 
 
 def _check_kind(request: Request) -> None:

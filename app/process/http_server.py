@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from app.errors import AppError
 from app.process.bounded_server import BoundedServer
 
 log = structlog.get_logger(__name__)
@@ -286,6 +287,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_within(b"0\r\n\r\n")
         except OSError:
             raise
+        except AppError as error:
+            log.error("an answer broke off", reason=str(error))
         except Exception:  # the boundary: what is under way cannot become another answer, so it breaks off
             log.exception("an answer broke off")
 

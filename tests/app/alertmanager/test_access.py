@@ -15,7 +15,7 @@ from app.alertmanager.credentials import Credentials
 from app.alertmanager.listener import FollowedSettings, Listener
 from app.clock import SetClock
 from app.config import load_settings
-from app.errors import AppError, ConfigError
+from app.errors import AppError, ConfigError, StoreError
 from app.process.http_server import HEADERS
 from app.settings import ApiSettings, Settings
 from app.store import Store
@@ -156,6 +156,20 @@ def test_what_fails_inside_is_not_told_outside(api: Served, monkeypatch: pytest.
     monkeypatch.setattr(Store, "silences_since", broken)
     reply = api.get(SILENCES)
     assert (reply.status, reply.json) == (500, "internal error; see the log of the process")
+
+
+def test_a_store_that_cannot_be_read_is_an_error_and_no_half_answer(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fire(api.store, slow("t1", "n1"))
+
+    def broken(*_given: object) -> None:
+        raise StoreError("the store cannot be read: secret")
+
+    monkeypatch.setattr(Store, "whole_alerts", broken)
+    for path in ("alerts", "alerts/groups"):
+        reply = api.get(f"/api/v2/{path}")
+        assert (reply.status, reply.json) == (500, "the store or the configuration cannot be read; see the log")
 
 
 # ------------------------------------------------------------------ off loopback

@@ -198,6 +198,27 @@ def test_several_alerts_are_acknowledged_or_none(config: Path) -> None:
     assert [alert["id"] for alert in alerts_of(config, "--state", "acknowledged")] == firing
 
 
+def test_an_alert_is_assigned_acknowledged_for_a_time_taken_back_and_closed(config: Path) -> None:
+    alert = str(alerts_of(config, "--state", "firing")[0]["id"])
+
+    def shown() -> dict[str, object]:
+        return next(found for found in alerts_of(config) if found["id"] == alert)
+
+    assert f"{alert} is assigned to bob." in invoke("alerts", "assign", alert, "--to", "bob", "-c", config).stdout
+    assert shown()["assigned_to"] == "bob"
+    assert "assigned to bob" in invoke("alerts", "show", alert, "-c", config).stdout
+    assert invoke("alerts", "assign", alert, "--to", "x", "--nobody", "-c", config).exit_code == 2
+    assert "is assigned to nobody." in invoke("alerts", "assign", alert, "--nobody", "-c", config).stdout
+    assert "for 2 h." in invoke("alerts", "ack", alert, "--for", "2h", "-c", config).stdout
+    assert shown()["acknowledged_until"] is not None
+    assert "acknowledged until" in invoke("alerts", "show", alert, "-c", config).stdout
+    wrong = invoke("alerts", "ack", alert, "--for", "soon", "-c", config)
+    assert (wrong.exit_code, "--for: found 'soon'" in wrong.output) == (2, True)
+    assert "fires again." in invoke("alerts", "unack", alert, "-c", config).stdout
+    assert "is closed." in invoke("alerts", "close", alert, "--note", "restarted", "-c", config).stdout
+    assert (shown()["state"], shown()["acknowledged_until"]) == ("resolved", None)
+
+
 def test_a_list_of_nothing_says_so(config: Path) -> None:
     assert "No alert is like that." in invoke("alerts", "list", "--host", "n9", "-c", config).stdout
     with open_store(f"sqlite:///{config.parent / 'other/clustercep.db'}"):

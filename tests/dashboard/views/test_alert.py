@@ -125,6 +125,36 @@ def test_acknowledged_from_its_page(raised: Raised) -> None:
     assert test.button(key="alert-acknowledge").disabled
 
 
+def test_assigned_acknowledged_for_a_time_taken_back_and_closed_from_its_page(raised: Raised) -> None:
+    alert = alert_of(raised, "t2")
+    test = view("alert", id=alert.id)
+    assert test.button(key="alert-unacknowledge").disabled
+    test.text_input(key="alert-to").set_value("Bob \u202e<b>")
+    test.button(key="alert-assign").click()
+    rerun(test)
+    assert raised.store.alert(alert.id).alert.assigned_to == "Bob <b>"
+    test.selectbox(key="alert-ack-length").set_value("2 h")
+    test.button(key="alert-acknowledge").click()
+    rerun(test)
+    found = raised.store.alert(alert.id).alert
+    assert found.acknowledged_until_ms is not None
+    assert found.acknowledged_until_ms - found.updated_ms == 7_200_000
+    test.button(key="alert-unacknowledge").click()
+    rerun(test)
+    test.button(key="alert-close").click()
+    rerun(test)
+    assert test.button(key="alert-close").disabled
+    history = [(change.to_state, change.actor) for change in raised.store.alert(alert.id).changes]
+    assert history[1:] == [(state, "dashboard") for state in ("firing", "acknowledged", "firing", "resolved")]
+
+
+def test_who_may_only_look_is_offered_nothing(raised: Raised) -> None:
+    raised.configure("dashboard: {anonymous_role: viewer}")
+    test = view("alert", id=alert_of(raised, "t2").id)
+    assert "You may look" in texts(test)
+    assert not [button for button in test.button if str(button.key).startswith("alert-")]
+
+
 def test_a_change_is_told_and_shown_on_demand(raised: Raised) -> None:
     alert = alert_of(raised, "t2")
     told = AppTest.from_string(
