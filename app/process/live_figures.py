@@ -292,14 +292,12 @@ def overload_metrics(figures: OverloadFigures, queries: Iterable[str]) -> Iterat
         events.add_metric([query], lost.get("n_events", 0))
         missing.add_metric([query], lost.get("expected_matches", 0.0))
         exempt.add_metric([query], int(query in figures["exempt"]))
-    yield from (dropped, events, missing, exempt)
-    if "dropped_events" in figures:
-        of_type = CounterMetricFamily(
-            "clustercep_dropped_events", "Events dropped before any query had them.", labels=["type"]
-        )
-        for event_type, n in sorted(figures["dropped_events"].items()):
-            of_type.add_metric([event_type], n)
-        yield of_type
+    of_type = CounterMetricFamily(
+        "clustercep_dropped_events", "Events dropped before any query had them.", labels=["type"]
+    )
+    for event_type, n in sorted(figures.get("dropped_events", {}).items()):
+        of_type.add_metric([event_type], n)
+    yield from (dropped, events, missing, exempt, of_type)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:

@@ -324,12 +324,14 @@ BOUNDED = OverloadFigures(
     shedding_seconds=0.25,
     exempt=["times"],
     queries={"slow": SheddingFigures(n_partial_matches=12, expected_matches=3.5, n_unvalued=2, n_events=7)},
+    dropped_events={"MapEnd": 8},
+    expected_event_loss=1.5,
 )
 
 
 def test_a_bound_shows_what_holding_it_costs() -> None:
     samples = {
-        (sample.name, sample.labels.get("query")): sample.value
+        (sample.name, sample.labels.get("query", sample.labels.get("type"))): sample.value
         for metric in overload_metrics(BOUNDED, ["slow", "times"])
         for sample in metric.samples
     }
@@ -347,6 +349,7 @@ def test_a_bound_shows_what_holding_it_costs() -> None:
         ("clustercep_query_expected_missing_matches_total", "times"): 0,
         ("clustercep_query_exempt_from_shedding", "slow"): 0,
         ("clustercep_query_exempt_from_shedding", "times"): 1,
+        ("clustercep_dropped_events_total", "MapEnd"): 8,
     }
 
 
