@@ -30,7 +30,7 @@ _MAX_PROCESSES = 4
 
 _COLLECT_EVERY = (200_000, 50, 100)
 """The compiler makes some 100,000 objects for a function and keeps most of them: looking through them for garbage as
-often as Python does otherwise is a twelfth of its time."""
+often as Python does otherwise is a twentieth to a twelfth of its time."""
 
 
 _MUCH = 3
