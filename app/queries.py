@@ -153,7 +153,21 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         shown=query.resolved.query.shown,
         hosts=query.resolved.query.hosts,
         onset=query.resolved.query.onset,
+        match_hash=query.hash,
+        depth=query.depth,
+        binds=_bound(query),
     )
+
+
+def _bound(query: CompiledQuery) -> frozenset[str]:
+    """Of an incident, the queries that raise alerts and whose matches it binds."""
+    if query.notice is None or not query.notice.is_incident:
+        return frozenset()
+    return frozenset(producer.name for producer in query.producers if _raises(producer))
+
+
+def _raises(query: CompiledQuery) -> bool:
+    return query.notice is not None and query.notice.severity.value != "report"
 
 
 def _key(query: CompiledQuery) -> tuple[str, ...]:
@@ -179,6 +193,11 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
     if query.is_silent:  # nobody is told of its matches
         return []
     problems = []
+    if query.notice is not None and query.notice.is_incident and not info.binds:
+        problems.append(
+            "INCIDENT binds no alerts; expected the match of a query with ALERT in its pattern, as in "
+            "PATTERN SEQ(data_pull_straggler a, data_pull_straggler b); or write ALERT"
+        )
     if not info.runbook:
         problems.append(f"no runbook paragraph; expected text below a heading {info.name!r} in {runbook}")
     known = {item.name for item in query.resolved.query.returns} | set(_key(query)) | {"query"}

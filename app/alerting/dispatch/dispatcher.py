@@ -12,7 +12,8 @@ from typing import Any
 
 import structlog
 
-from app.alerting.dispatch.entering import enter
+from app.alerting.case import case_of
+from app.alerting.dispatch.entering import enter, hears_of
 from app.alerting.dispatch.flush import Flush, Member, Now, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
@@ -146,6 +147,7 @@ class Dispatcher:
                 break
             taken.append(group)
         members = self._silenced_now(writer, writer.groups.members([group.id for group in taken]))
+        members = self._inhibited_for(writer, taken, members)
         inhibitions = self._inhibitions(writer)
         looks = [self._flush(writer, group, members[group.id], inhibitions) for group in taken]
         told = [look for look in looks if look is not None and look.found.reason is not None]
@@ -167,6 +169,27 @@ class Dispatcher:
             ]
             for group, found in members.items()
         }
+
+    def _inhibited_for(
+        self, writer: Writer, groups: Sequence[AlertGroupRow], members: dict[str, list[Stored]]
+    ) -> dict[str, list[Stored]]:
+        """An incident hides its alerts from the receivers that hear of it, and from no others."""
+        inhibited = {member.alert_id for found in members.values() for member in found if member.inhibited}
+        routing = self._telling.routing
+        if not inhibited or routing is None:
+            return members
+        incidents = writer.incidents.covering(sorted(inhibited))
+        hearing = {
+            alert_id: frozenset().union(*(hears_of(routing, of.labels, of.severity) for of in found))
+            for alert_id, found in incidents.items()
+        }
+        receivers = {group.id: group.receiver for group in groups}
+
+        def as_for(group: str, member: Stored) -> Stored:
+            is_told = not member.inhibited or receivers[group] in hearing.get(member.alert_id, ())
+            return member if is_told else replace(member, inhibited=False)
+
+        return {group: [as_for(group, member) for member in found] for group, found in members.items()}
 
     @staticmethod
     def _keep(writer: Writer, looks: Sequence[_Look]) -> None:
@@ -228,7 +251,7 @@ class Dispatcher:
         orders = [_in_order(look.found) for look in looks]
         alerts = writer.groups.alerts([member.alert_id for in_order in orders for member in in_order[:MAX_ALERTS]])
         messages = [
-            self._message(look, in_order, alerts, pending.get(look.group.id, ()))
+            self._message(writer, look, in_order, alerts, pending.get(look.group.id, ()))
             for look, in_order in zip(looks, orders, strict=True)
         ]
         are_new = writer.outbox.add_all(messages)
@@ -248,6 +271,7 @@ class Dispatcher:
 
     def _message(
         self,
+        writer: Writer,
         look: _Look,
         in_order: Sequence[Member],
         alerts: Mapping[str, AlertRow],
@@ -258,7 +282,7 @@ class Dispatcher:
         assert found.reason is not None, "asked of groups that have something to tell"
         firing = {member.alert_id for member in found.firing}
         snapshots = [
-            _as_told(snapshot_of(alerts[member.alert_id]), fires=member.alert_id in firing)
+            _as_told(_snapshot(writer, alerts[member.alert_id]), fires=member.alert_id in firing)
             for member in in_order[:MAX_ALERTS]
         ]
         before = self._resolved_before(pending, in_order)[:MAX_ALERTS]
@@ -352,6 +376,10 @@ def _in_order(found: Flush) -> list[Member]:
     news = {member.alert_id for member in found.news}
     going_on = [member for member in found.firing if member.alert_id not in news]
     return [*sorted(found.news, key=place), *sorted(found.resolved, key=place), *sorted(going_on, key=place)]
+
+
+def _snapshot(writer: Writer, alert: AlertRow) -> Snapshot:
+    return snapshot_of(alert, case_of(writer.session, alert) if alert.is_incident else None)
 
 
 def _as_told(snapshot: Snapshot, *, fires: bool) -> Snapshot:

@@ -54,6 +54,8 @@ class Member:
     """Whether it was silenced, inhibited or muted when the group was looked at."""
     state: str
     silenced: bool
+    inhibited: bool
+    """Whether an incident is told in its place, to those who hear of that."""
     severity: str
     start_ms: int
     end_ms: int
@@ -70,6 +72,7 @@ _MEMBERS = (
         GroupMemberRow.hidden,
         AlertRow.state,
         AlertRow.silenced,
+        AlertRow.inhibited,
         AlertRow.severity,
         AlertRow.start_ms,
         AlertRow.end_ms,
@@ -125,12 +128,28 @@ class Groups:
         member |= {"told": False, "hidden": False}
         self._new_members[target.id, alert.id] = member
 
-    def forget_untold(self, alert_id: str) -> None:
-        """Nobody who was not told of an alert need be told of it any more."""
+    def forget_untold(self, alert_id: str, receivers: Collection[str] | None = None) -> None:
+        """Nobody who was not told of an alert need be told of it any more; or none of these receivers."""
         for place in [place for place in self._new_members if place[1] == alert_id]:
-            del self._new_members[place]
-        untold = (GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False))
-        self._rows.bare_session.execute(delete(GroupMemberRow).where(*untold))
+            if receivers is None or self._new_groups[place[0]]["receiver"] in receivers:
+                del self._new_members[place]
+        untold = [GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False)]
+        if receivers is not None:
+            of_receivers = select(AlertGroupRow.id).where(AlertGroupRow.receiver.in_(sorted(receivers)))
+            untold.append(GroupMemberRow.group_id.in_(of_receivers))
+        gone = delete(GroupMemberRow).where(*untold).execution_options(synchronize_session=False)
+        self._rows.bare_session.execute(gone)
+
+    def told_group(self, alert_ids: Sequence[str], receiver: str) -> AlertGroupRow | None:
+        """The first group of a receiver that has told of one of these alerts; None: none has."""
+        found: list[AlertGroupRow] = []
+        for chunk in in_chunks(alert_ids):
+            of = select(AlertGroupRow).join(GroupMemberRow, GroupMemberRow.group_id == AlertGroupRow.id)
+            told = (GroupMemberRow.alert_id.in_(chunk), GroupMemberRow.told.is_(True))
+            order = (AlertGroupRow.created_ms, AlertGroupRow.id)
+            of = of.where(*told, AlertGroupRow.receiver == receiver).order_by(*order)
+            found += self._rows.session.scalars(of.limit(1))
+        return min(found, key=lambda group: (group.created_ms, group.id), default=None)
 
     def _write_new(self) -> None:
         groups, self._new_groups = self._new_groups, {}

@@ -1,0 +1,95 @@
+"""Alerts become part of incidents, and are told by themselves when these are over; inside one transaction.
+
+An alert is inhibited while an incident that is told in its place goes on. What it does meanwhile is told afterwards, to
+those who believe otherwise. An incident goes on as long as one of its alerts does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from app.alerting import lifecycle
+from app.alerting.catalog import QueryInfo
+from app.alerting.dispatch.entering import hears_of
+from app.alerting.dispatch.routes import Routing
+from app.alerting.episodes import BoundMatch, Episode
+from app.alerting.lifecycle import Change, State
+from app.settings import Severity
+from app.store.models import AlertRow
+from app.store.writing.writer import Writer
+
+ChangeAlert = Callable[[AlertRow, Change], object]
+"""Makes a change, records and tells it."""
+
+
+def severity_of(episode: Episode, info: QueryInfo, queries: Mapping[str, QueryInfo]) -> Severity:
+    """That of a new alert: of an incident at least as severe as the alerts behind it."""
+    assert info.severity is not None, "reports have no severity"
+    named = {bound.query for bound in episode.bound}
+    behind = [severity for name in named if name in queries and (severity := queries[name].severity) is not None]
+    return max((info.severity, *behind), key=lambda severity: severity.rank)
+
+
+class IncidentMembers:
+    """The members of incidents, as one step changes them."""
+
+    def __init__(self, writer: Writer, change: ChangeAlert, now_ms: int) -> None:
+        self._writer = writer
+        self._change = change
+        self._now_ms = now_ms
+
+    def bind(self, incident: AlertRow, matches: Iterable[BoundMatch]) -> None:
+        """The alerts to which these matches belong are part of the incident."""
+        times: dict[tuple[str, str], list[int]] = {}
+        for match in sorted(matches):
+            times.setdefault((match.query, match.key_text), []).append(match.at_ms)
+        for (query, key_text), at in times.items():
+            for alert in self._writer.alerts.near(query, key_text, at[0], at[-1], 0):
+                if any(alert.start_ms <= at_ms <= alert.end_ms for at_ms in at):
+                    self._join(incident, alert)
+
+    def _join(self, incident: AlertRow, alert: AlertRow) -> None:
+        if alert.id == incident.id or self._writer.incidents.has(incident.id, alert.id):
+            return
+        covered = Severity(alert.severity).rank <= Severity(incident.severity).rank
+        self._writer.incidents.add(incident.id, alert.id, self._now_ms, covered=covered)
+        alert.incident_id = incident.id
+        state = State(alert.state)
+        if state is State.RESOLVED:
+            return
+        if covered or not self._writer.incidents.covering([alert.id]):
+            joining = lifecycle.on_joining(state, incident.id[:8], covered=covered, inhibited=alert.inhibited)
+            self._change(alert, joining)
+
+    def merge(self, into: AlertRow, other: AlertRow) -> None:
+        """An alert became part of another one of its query and key."""
+        if not (other.is_incident or other.incident_id or other.inhibited):
+            return
+        into.inhibited = into.inhibited or other.inhibited
+        into.incident_id = into.incident_id or other.incident_id
+        other.inhibited = False
+        self._writer.incidents.move(other.id, into.id)
+
+    def release(self, at_most: int) -> int:
+        """Alerts of which no incident goes on any more are told as they are; returns how many there were."""
+        alone = self._writer.incidents.no_longer_covered(at_most)
+        for alert in self._writer.alerts.by_ids(alone):
+            self._change(alert, lifecycle.on_leaving(State(alert.state)))
+        return len(alone)
+
+    def acknowledge(self, incident: AlertRow, actor: str, note: str) -> None:
+        """Whoever looks after an incident looks after the alerts that it is told in place of."""
+        for alert in self._writer.incidents.members(incident.id):
+            if alert.inhibited and State(alert.state) is State.FIRING:
+                said = f"{note or 'acknowledged'} (with the incident {incident.id[:8]})"
+                self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, said))
+
+    def hearing(self, routing: Routing, alert: AlertRow) -> frozenset[str] | None:
+        """The receivers that are told of incidents in place of an alert; None: all (the incident is about to come)."""
+        incidents = self._writer.incidents.covering([alert.id]).get(alert.id)
+        if incidents is None:
+            return None
+        return frozenset().union(*(hears_of(routing, of.labels, of.severity) for of in incidents))
+
+
+__all__ = ["IncidentMembers", "severity_of"]
