@@ -39,6 +39,7 @@ from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_ov
 from app.store.owner import Claimant
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY
+from app.store.writing.incidents import has_open_members
 from app.store.writing.writer import Writer
 
 Row = TypeVar("Row", bound=Base)
@@ -368,7 +369,9 @@ class Store:
     def n_over(self, watermark_ms: int, at_most: int) -> int:
         """How many open alerts the watermark has passed, counted up to `at_most`."""
         over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
-        counted = select(AlertRow.id).where(AlertRow.open.is_(True), over).limit(at_most).subquery()
+        counted = (
+            select(AlertRow.id).where(AlertRow.open.is_(True), over, ~has_open_members()).limit(at_most).subquery()
+        )
         with self._reading() as session:
             return session.scalar(select(func.count()).select_from(counted)) or 0
 
