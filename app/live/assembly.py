@@ -102,6 +102,8 @@ def checked_queries(settings: Settings) -> Loaded:
     loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
     if loaded.problems:
         raise QueryFilesError("\n".join(loaded.problems))
+    for text in loaded.left_out:
+        log.warning("a query does not run", why=text)
     return loaded
 
 
