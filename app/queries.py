@@ -80,6 +80,13 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     )
 
 
+def without_incidents(loaded: Loaded) -> Loaded:
+    """Without the queries with INCIDENT: where the alerts of matches are not known, these are told as if there were
+    none."""
+    kept = tuple(query for query in loaded.compiled if not loaded.infos[query.name].is_incident)
+    return replace(loaded, compiled=kept, infos={query.name: loaded.infos[query.name] for query in kept})
+
+
 def _without_producers(texts: Mapping[str, str], disabled: Iterable[str], schema: EventSchema) -> dict[str, str]:
     """The queries that use the matches of one that is disabled, directly or not, and why they cannot run."""
     used: dict[str, set[str]] = {}
@@ -274,4 +281,4 @@ def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) ->
     return problems
 
 
-__all__ = ["Loaded", "describe", "load_queries", "query_files", "read_query"]
+__all__ = ["Loaded", "describe", "load_queries", "query_files", "read_query", "without_incidents"]

@@ -30,6 +30,10 @@ def severity_of(episode: Episode, info: QueryInfo, queries: Mapping[str, QueryIn
     return max((info.severity, *behind), key=lambda severity: severity.rank)
 
 
+def _age(incident: AlertRow) -> tuple[int, str]:
+    return incident.raised_ms, incident.id
+
+
 class IncidentMembers:
     """The members of incidents, as one step changes them."""
 
@@ -47,6 +51,26 @@ class IncidentMembers:
             for alert in self._writer.alerts.near(query, key_text, at[0], at[-1], 0):
                 if any(alert.start_ms <= at_ms <= alert.end_ms for at_ms in at):
                     self._join(incident, alert)
+        if incident.open:
+            self._nest(incident)
+
+    def _nest(self, incident: AlertRow) -> None:
+        """Of two incidents that go on, one that explains nothing beyond the other is part of it; of equal ones the
+        later is part of the earlier."""
+        alerts = self._writer.incidents.sharing(incident.id)
+        mine = alerts.pop(incident.id, set())
+        for other in sorted(self._writer.alerts.by_ids(sorted(alerts)), key=_age):
+            theirs = alerts[other.id] - {incident.id}
+            if mine - {other.id} == theirs:
+                outer, inner = sorted((incident, other), key=_age)
+            elif mine - {other.id} < theirs:
+                outer, inner = other, incident
+            elif theirs < mine:
+                outer, inner = incident, other
+            else:
+                continue
+            if inner.id not in self._writer.incidents.above(outer.id):
+                self._join(outer, inner)
 
     def _join(self, incident: AlertRow, alert: AlertRow) -> None:
         if alert.id == incident.id or self._writer.incidents.has(incident.id, alert.id):

@@ -614,7 +614,8 @@ class Recorder:
         """The key under which a receiver was told of the first alert behind an incident; None: that of its labels."""
         if not alert.is_incident:
             return None
-        behind = [of.id for of in self._writer.incidents.members(alert.id)]
+        members = self._writer.incidents.members(alert.id)
+        behind = [of.id for of in members if of.state != State.RESOLVED]  # of others their end was told in it
         return self._writer.outbox.thread(alert.id, behind, receiver)
 
     def _look_up_notified(self, alerts: Sequence[AlertRow]) -> None:

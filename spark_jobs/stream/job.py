@@ -31,6 +31,7 @@ from app.console import inert
 from app.durations import parse_duration_ms
 from app.errors import AppError, StoreError
 from app.live.assembly import alerting_options, checked_queries, endpoints_of, telling_of
+from app.queries import without_incidents
 from app.process.logs import configure_logs
 from app.process.owned_store import owned_store
 from app.process.signals import ENDING, KILLED_BY_SIGNAL, handling
@@ -236,7 +237,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _main(given: argparse.Namespace, settings: Settings) -> int:
     options = _options(given, settings.spark.kafka_config)
-    queries = checked_queries(settings)
+    queries = without_incidents(checked_queries(settings))
     _compile_kernels()
     stopped = _Stopped()
     with ExitStack() as opened:

@@ -42,6 +42,32 @@ class Incidents:
         rows = select(IncidentMemberRow).where(IncidentMemberRow.alert_id == alert_id)
         return list(self._rows.session.scalars(rows.order_by(IncidentMemberRow.incident_id)))
 
+    def sharing(self, incident_id: str) -> dict[str, set[str]]:
+        """Of the open incidents that have an alert in common with this one, itself among them: the ids of the alerts
+        of each."""
+        mine = aliased(IncidentMemberRow)
+        shared = (
+            select(IncidentMemberRow.incident_id)
+            .join(mine, mine.alert_id == IncidentMemberRow.alert_id)
+            .join(AlertRow, AlertRow.id == IncidentMemberRow.incident_id)
+            .where(mine.incident_id == incident_id, AlertRow.open.is_(True))
+        )
+        found: dict[str, set[str]] = {}
+        rows = select(IncidentMemberRow.incident_id, IncidentMemberRow.alert_id)
+        for incident, alert in self._rows.session.execute(rows.where(IncidentMemberRow.incident_id.in_(shared))):
+            found.setdefault(incident, set()).add(alert)
+        return found
+
+    def above(self, alert_id: str) -> set[str]:
+        """The incidents that an alert is part of, directly or by another one."""
+        found: set[str] = set()
+        todo = [alert_id]
+        while todo:
+            new = {row.incident_id for row in self.of(todo.pop())} - found
+            found |= new
+            todo += sorted(new)
+        return found
+
     def covering(self, alert_ids: Sequence[str]) -> dict[str, list[AlertRow]]:
         """By alert, the incidents that go on and are told in its place; alerts without any are not among them."""
         found: dict[str, list[AlertRow]] = {}
