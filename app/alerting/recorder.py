@@ -400,9 +400,10 @@ class Recorder:
         if bound:
             self._writer.alerts.replace_evidence(new_id, evidence_rows(new_id, bound, self._events))
         self._writer.alerts.replace_hosts(new_id, episode.start_ms, hosts)
+        self._record(alert, None, change)
         if episode.bound:  # before it is told: with the alerts behind it
             self._members.bind(alert, episode.bound)
-        self._changed(alert, None, change)
+        self._notify(alert, None)
         self.outcome.n_new_alerts += 1
         now = (new_id, episode.query, info.hash, episode.key_text, episode.start_ms, episode.end_ms)
         self.outcome.created.append(CreatedAlert(*now))
@@ -495,6 +496,10 @@ class Recorder:
 
     def _changed(self, alert: AlertRow, before: str | None, change: Change) -> None:
         """A change was made on an alert that was in the state `before`: it is recorded, and told."""
+        self._record(alert, before, change)
+        self._notify(alert, before, again=change.inhibited is False and before is not None)
+
+    def _record(self, alert: AlertRow, before: str | None, change: Change) -> None:
         if change.silenced or change.inhibited:
             self._writer.outbox.withdraw(alert, self._now_ms)
         if change.silenced is not None:
@@ -514,7 +519,6 @@ class Recorder:
         if alert.state != before:
             self.outcome.n_changes[alert.query, alert.state] += 1
         self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
-        self._notify(alert, before, again=change.inhibited is False and before is not None)
 
     def _looked_for_silences(self) -> None:
         """An alert is silenced, or not, by what holds now: where that is not by what all alerts were looked at last,

@@ -31,11 +31,10 @@ from app.console import inert
 from app.durations import parse_duration_ms
 from app.errors import AppError, StoreError
 from app.live.assembly import alerting_options, checked_queries, endpoints_of, telling_of
-from app.queries import without_incidents
 from app.process.logs import configure_logs
 from app.process.owned_store import owned_store
 from app.process.signals import ENDING, KILLED_BY_SIGNAL, handling
-from app.queries import Loaded
+from app.queries import Loaded, without_incidents
 from app.settings import Settings
 from app.store.api import Store
 from collectors.schema import load_event_types
