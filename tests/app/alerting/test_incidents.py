@@ -14,9 +14,10 @@ from app.alerting.episodes import BoundMatch, FindMatch, canonical_key
 from app.alerting.found import found_in
 from app.alerting.operations import acknowledge
 from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.report_rows import HISTORY
 from app.alerting.set_aside import from_table, to_table
 from app.live.unstored import Unstored
-from app.settings import Severity
+from app.settings import Retention, Severity
 from app.store import Store
 from app.store.models import AlertRow
 from app.store.retention import apply_retention
@@ -257,6 +258,17 @@ def test_a_member_that_merges_with_another_alert_stays_one(any_store: Store) -> 
     assert not any(row.inhibited or row.open for row in any_store.alerts())
 
 
+def test_alerts_of_a_finished_job_are_told_as_one_incident(store: Store) -> None:
+    found = found_in([A, B, cause(A, B)], QUERIES, HISTORY, find=find)
+    for _ in range(2):  # known ones stay as they are
+        with store.transaction() as writer:
+            Recorder(OPTIONS, writer, kept, 110).join_complete(found.episodes, kept)
+        step(store, [], 111)
+        assert told(store) == [("n5 is slow", "firing"), ("n5 is slow", "resolved")]
+    assert members(store, "n5 is slow") == {"fetch of a", "fetch of b"}
+    assert not any(row.open or row.inhibited for row in store.alerts())
+
+
 def test_every_part_of_a_step_may_be_the_last(store: Store) -> None:
     """A step cut into transactions of one alert each, set aside and read again before each: as in one transaction."""
     matches = [A, B, C, cause(A, B), fetch("d", 103)]
@@ -290,12 +302,9 @@ def test_what_speaks_for_and_against_it(store: Store) -> None:
 
 
 def test_retention_takes_members_with_their_alerts(any_store: Store) -> None:
-    from app.settings import Retention
-
     step(any_store, [A, B, cause(A, B)], 110)
     step(any_store, [], 200)
     with any_store.transaction() as writer:
-        writer.session.query  # noqa: B018  # what is written so far is in it
         for message in list(any_store.notifications()):
             writer.outbox.record_attempt(
                 message.idempotency_key, message.receiver, status="delivered", error=None, next_attempt_ms=0, now_ms=1
