@@ -340,6 +340,10 @@ class GroupMemberRow(Base):
     hidden: Mapped[bool]
     """Whether it was silenced, inhibited or muted when the group was looked at: of such a one that is over by then
     nobody is told."""
+    escalate_ms: Mapped[int | None] = mapped_column(default=None)
+    """When somebody else is told, unless it is acknowledged; null: nobody is, or the timer has not begun."""
+    escalated: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether somebody else is told as well."""
 
 
 class ReceiverStatusRow(Base):

@@ -18,7 +18,7 @@ from app.alerting.dispatch.flush import Flush, Member, Now, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
-from app.alerting.dispatch.routes import Routing, Timing
+from app.alerting.dispatch.routes import Routing, Timing, target_of
 from app.alerting.episodes import digest
 from app.alerting.lifecycle import State
 from app.alerting.notices import Snapshot
@@ -153,6 +153,9 @@ class Dispatcher:
         told = [look for look in looks if look is not None and look.found.reason is not None]
         self._tell(writer, told)
         self._keep(writer, [look for look in looks if look is not None])
+        for look in looks:
+            if look is not None and not look.is_empty:
+                self._escalate(writer, look, members[look.group.id])
         return len(told), taken[-1].id
 
     def _silenced_now(self, writer: Writer, members: dict[str, list[Stored]]) -> dict[str, list[Stored]]:
@@ -241,6 +244,39 @@ class Dispatcher:
         )
         group.flush_ms = now_ms + timing.group_interval_ms
         return _Look(group, found, now_ms, is_empty=len(found.gone) == len(members))
+
+    def _escalate(self, writer: Writer, look: _Look, members: Sequence[Stored]) -> None:
+        """Begin the timers of what was told, and tell the second receiver of what nobody has acknowledged since."""
+        routing = self._telling.routing
+        route = None if routing is None else routing.route(look.group.route)
+        if routing is None or route is None or route.escalation is None:
+            return
+        escalation, gone, told = route.escalation, set(look.found.gone), set(look.found.told)
+        waiting = [
+            member
+            for member in members
+            if member.state == State.FIRING and not member.escalated and member.alert_id not in gone
+            and (member.told or member.alert_id in told) and not member.silenced and not member.inhibited
+        ]  # fmt: skip
+        after_ms, now_ms = escalation.after_ms, look.now_ms
+        timers = {  # one further ahead than it can be was set before the clock was set back
+            member.alert_id: now_ms + after_ms
+            for member in waiting
+            if member.escalate_ms is None or member.escalate_ms > now_ms + after_ms
+        }
+        writer.groups.set_timers([(look.group.id, alert_id, at_ms) for alert_id, at_ms in timers.items()])
+        due = [m for m in waiting if m.alert_id not in timers and m.escalate_ms is not None and m.escalate_ms <= now_ms]
+        alerts = writer.groups.alerts([member.alert_id for member in due])
+        for member in due:
+            alert, target = alerts[member.alert_id], target_of(escalation.route, member.labels)
+            receiver = escalation.route.receiver
+            writer.groups.enter(target, escalation.route.identity, receiver, alert, member.fingerprint, now_ms, now_ms)
+            log.info("escalated", alert=alert.id, query=alert.query, receiver=receiver)
+        writer.groups.set_escalated([(look.group.id, member.alert_id) for member in due])
+        if due:
+            writer.rows.flush()
+        left = [timers.get(m.alert_id, m.escalate_ms) for m in waiting if m not in due]
+        look.group.flush_ms = min([look.group.flush_ms, *(at_ms for at_ms in left if at_ms is not None)])
 
     def _tell(self, writer: Writer, looks: Sequence[_Look]) -> None:
         """Write the messages of groups into the outbox."""

@@ -52,6 +52,9 @@ class Member:
     """Whether the receiver is, or will be, told that it fires."""
     hidden: bool
     """Whether it was silenced, inhibited or muted when the group was looked at."""
+    escalate_ms: int | None
+    """When somebody else is told, unless it is acknowledged; None: the timer has not begun."""
+    escalated: bool
     state: str
     silenced: bool
     inhibited: bool
@@ -70,6 +73,8 @@ _MEMBERS = (
         GroupMemberRow.fingerprint,
         GroupMemberRow.told,
         GroupMemberRow.hidden,
+        GroupMemberRow.escalate_ms,
+        GroupMemberRow.escalated,
         AlertRow.state,
         AlertRow.silenced,
         AlertRow.inhibited,
@@ -90,6 +95,8 @@ _OF_PAIR = (
 )
 _SET_TOLD = update(_MEMBER_TABLE).where(*_OF_PAIR).values(told=True)
 _SET_HIDDEN = update(_MEMBER_TABLE).where(*_OF_PAIR).values(hidden=True)
+_SET_ESCALATED = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalated=True, escalate_ms=None)
+_SET_TIMER = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalate_ms=bindparam("at_ms"))
 _LEAVE = delete(_MEMBER_TABLE).where(*_OF_PAIR)
 Pair = tuple[str, str]
 """Ids of a group and an alert."""
@@ -125,7 +132,7 @@ class Groups:
             },
         )
         member: dict[str, Any] = {"group_id": target.id, "alert_id": alert.id, "fingerprint": fingerprint}
-        member |= {"told": False, "hidden": False}
+        member |= {"told": False, "hidden": False, "escalate_ms": None, "escalated": False}
         self._new_members[target.id, alert.id] = member
 
     def forget_untold(self, alert_id: str, receivers: Collection[str] | None = None) -> None:
@@ -240,6 +247,16 @@ class Groups:
     def set_hidden(self, members: Sequence[Pair]) -> None:
         """These are silenced, inhibited or muted."""
         self._each(_SET_HIDDEN, members)
+
+    def set_timers(self, members: Sequence[tuple[str, str, int]]) -> None:
+        """(group, alert, time): somebody else is told then, unless it is acknowledged."""
+        if members:
+            rows = [{"of_group": group, "of_alert": alert, "at_ms": at_ms} for group, alert, at_ms in members]
+            self._rows.session.connection().execute(_SET_TIMER, rows)
+
+    def set_escalated(self, members: Sequence[Pair]) -> None:
+        """Somebody else is told of these as well."""
+        self._each(_SET_ESCALATED, members)
 
     def leave(self, members: Sequence[Pair]) -> None:
         """These belong to their groups no more."""

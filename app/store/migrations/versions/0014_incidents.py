@@ -1,4 +1,4 @@
-"""incidents, and the alerts that are part of them"""
+"""incidents with the alerts that are part of them, and timers of escalation"""
 
 from __future__ import annotations
 
@@ -28,10 +28,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("incident_id", "alert_id", name=op.f("pk_incident_members")),
     )
     op.create_index("ix_incident_members_alert", "incident_members", ["alert_id"])
+    op.add_column("alert_group_members", sa.Column("escalate_ms", sa.BigInteger(), nullable=True))
+    op.add_column(
+        "alert_group_members", sa.Column("escalated", sa.Boolean(), server_default=sa.false(), nullable=False)
+    )
 
 
 def downgrade() -> None:
     """Take back: alerts that were part of an incident go on as alerts of their own."""
+    for name in ("escalated", "escalate_ms"):
+        op.drop_column("alert_group_members", name)
     op.drop_index("ix_incident_members_alert", "incident_members")
     op.drop_table("incident_members")
     op.drop_index("ix_alerts_inhibited", "alerts")
