@@ -66,7 +66,7 @@ def frame(alerts: Sequence[AlertRow], n_behind: Mapping[str, int] | None = None)
         }
         for alert in alerts
     ]
-    return pd.DataFrame(rows, columns=list(_COLUMNS), dtype="string")
+    return pd.DataFrame(rows, columns=[name for name in _COLUMNS if counted or name != "alerts"], dtype="string")
 
 
 def select(
@@ -77,7 +77,7 @@ def select(
     The widget is named after its rows: when an alert joins the list between a look and a click, the click is lost
     and never selects the alert that took the row's place.
     """
-    shown = [name for name in _COLUMNS if name not in without and (n_behind or name != "alerts")]
+    shown = [name for name in _COLUMNS if name not in without]
     event = st.dataframe(
         frame(alerts, n_behind).style.map(styled, subset=["severity"]),
         hide_index=True,
@@ -99,7 +99,6 @@ def show(alerts: Sequence[AlertRow], key: str) -> None:
         frame(alerts).style.map(styled, subset=["severity"]),
         hide_index=True,
         height="content",
-        column_order=[name for name in _COLUMNS if name != "alerts"],
         column_config=dict(_COLUMNS),
         key=key,
         alt="Alerts",

@@ -12,7 +12,9 @@ from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import BoundMatch, FindMatch, canonical_key
 from app.alerting.found import found_in
+from app.alerting.links import Links
 from app.alerting.operations import acknowledge
+from app.alerting.receivers.news import News, facts_of
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.alerting.report_rows import HISTORY
 from app.alerting.set_aside import from_table, to_table
@@ -311,3 +313,20 @@ def test_retention_takes_members_with_their_alerts(any_store: Store) -> None:
             )
         apply_retention(writer.session, Retention(), 10**15)
     assert any_store.alerts() == []
+
+
+def test_what_a_message_says_of_an_incident_for_people_and_for_programs(store: Store) -> None:
+    step(store, [A], 101)
+    step(store, [B, cause(A, B)], 110)
+    first, message = sorted(store.notifications(), key=lambda found: found.sequence)
+    news = News.of(message.payload, message.fingerprint, message.idempotency_key, "ops", 110, Links("http://d"))
+    assert news.dedup_key == first.fingerprint
+    told = dict(facts_of(news.alerts[0]))
+    assert told["host"] == "n5"
+    assert told["for it"] == "2 alerts: 2 fetch; n5 is the first suspect of 2 of 2"
+    assert told["against it"] == "nothing known"
+    assert told["alerts behind it"].count("fetch ") == 4  # the query's name with the id, and the title, of each
+    annotations = news.webhook()["alerts"][0]["annotations"]
+    ids = [alert(store, of).id for of in ("fetch of a", "fetch of b")]
+    assert annotations["incident_alert_ids"].split(", ") == ids
+    assert news.webhook()["version"] == "4"
