@@ -48,6 +48,7 @@ class AlertRow(Base):
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
         Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
         Index("ix_alerts_inhibited", "inhibited", "id"),
+        Index("ix_alerts_incident", "incident_id"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)

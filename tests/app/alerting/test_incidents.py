@@ -21,6 +21,7 @@ from app.alerting.set_aside import from_table, to_table
 from app.live.unstored import Unstored
 from app.settings import Retention, Severity
 from app.store import Store
+from app.store.api import AlertFilter
 from app.store.models import AlertRow
 from app.store.retention import apply_retention
 from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, receiver
@@ -303,16 +304,21 @@ def test_what_speaks_for_and_against_it(store: Store) -> None:
     assert message.payload["incident"] == case
 
 
-def test_retention_takes_members_with_their_alerts(any_store: Store) -> None:
+def test_retention_takes_members_and_leaves_alerts_that_outlive_their_incident(any_store: Store) -> None:
     step(any_store, [A, B, cause(A, B)], 110)
     step(any_store, [], 200)
     with any_store.transaction() as writer:
-        for message in list(any_store.notifications()):
+        for message in any_store.notifications():
             writer.outbox.record_attempt(
                 message.idempotency_key, message.receiver, status="delivered", error=None, next_attempt_ms=0, now_ms=1
             )
+        late = writer.alerts.get(alert(any_store, "fetch of b").id)
+        assert late is not None
+        late.updated_ms = 2 * 10**15
+        writer.session.flush()
         apply_retention(writer.session, Retention(), 10**15)
-    assert any_store.alerts() == []
+    (left,) = any_store.alerts(AlertFilter(members=False))
+    assert (left.summary, left.incident_id) == ("fetch of b", None)
 
 
 def test_what_a_message_says_of_an_incident_for_people_and_for_programs(store: Store) -> None:

@@ -17,6 +17,7 @@ def upgrade() -> None:
         op.add_column("alerts", sa.Column(name, sa.Boolean(), server_default=sa.false(), nullable=False))
     op.add_column("alerts", sa.Column("incident_id", sa.String(length=32), nullable=True))
     op.create_index("ix_alerts_inhibited", "alerts", ["inhibited", "id"])
+    op.create_index("ix_alerts_incident", "alerts", ["incident_id"])
     op.create_table(
         "incident_members",
         sa.Column("incident_id", sa.String(length=32), nullable=False),
@@ -40,6 +41,7 @@ def downgrade() -> None:
         op.drop_column("alert_group_members", name)
     op.drop_index("ix_incident_members_alert", "incident_members")
     op.drop_table("incident_members")
+    op.drop_index("ix_alerts_incident", "alerts")
     op.drop_index("ix_alerts_inhibited", "alerts")
     for name in ("incident_id", "is_incident", "inhibited"):
         op.drop_column("alerts", name)
