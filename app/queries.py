@@ -76,7 +76,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
         problems += [f"{files[query.name]}: {error}" for error in _endless(query, texts[query.name])]
     return Loaded(
-        tuple(queries), infos, tuple(problems), tuple(f"{files[name]}: {left_out[name]}" for name in left_out)
+        tuple(queries), infos, tuple(problems), tuple(f"{files[name]}: {left_out[name]}" for name in sorted(left_out))
     )
 
 
