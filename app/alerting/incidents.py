@@ -69,12 +69,13 @@ class IncidentMembers:
                 outer, inner = incident, other
             else:
                 continue
-            if inner.id not in self._writer.incidents.above(outer.id):
-                self._join(outer, inner)
+            self._join(outer, inner)
 
     def _join(self, incident: AlertRow, alert: AlertRow) -> None:
         if alert.id == incident.id or self._writer.incidents.has(incident.id, alert.id):
             return
+        if alert.is_incident and alert.id in self._writer.incidents.above(incident.id):
+            return  # else neither would ever end
         covered = Severity(alert.severity).rank <= Severity(incident.severity).rank
         self._writer.incidents.add(incident.id, alert.id, self._now_ms, covered=covered)
         alert.incident_id = incident.id

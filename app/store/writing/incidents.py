@@ -114,6 +114,8 @@ class Incidents:
             session.execute(delete(IncidentMemberRow).where(column == from_id, doubled))
             moved = update(IncidentMemberRow).where(column == from_id).values({column.key: to_id})
             session.execute(moved.execution_options(synchronize_session=False))
+        of_itself = IncidentMemberRow.incident_id == IncidentMemberRow.alert_id
+        session.execute(delete(IncidentMemberRow).where(of_itself).execution_options(synchronize_session=False))
         points = update(AlertRow).where(AlertRow.incident_id == from_id).values(incident_id=to_id)
         session.execute(points.execution_options(synchronize_session="fetch"))
         session.expire_all()
