@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
+from engine import ast
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventSchema
 
@@ -35,6 +37,8 @@ class Loaded:
     infos: Mapping[str, QueryInfo]
     problems: tuple[str, ...]
     """What is wrong, ready to print."""
+    left_out: tuple[str, ...] = ()
+    """Queries that do not run because one that they use is disabled, with the reason, ready to print."""
 
 
 def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | None = None) -> Loaded:
@@ -47,6 +51,9 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     problems += _unknown_names("queries.severities", settings.severities, files)
     runbook = _read_runbook(settings.directory, problems) if files else {}
     texts, parameters = _texts(files, settings, problems)
+    left_out = _without_producers(texts, settings.disabled, schema)
+    for name in left_out:
+        del texts[name]
     compiled: dict[str, CompiledQuery] = {}
     for name in texts:
         try:
@@ -68,7 +75,35 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
         where = f"{settings.directory / RUNBOOK}"
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
         problems += [f"{files[query.name]}: {error}" for error in _endless(query, texts[query.name])]
-    return Loaded(tuple(queries), infos, tuple(problems))
+    return Loaded(
+        tuple(queries), infos, tuple(problems), tuple(f"{files[name]}: {left_out[name]}" for name in sorted(left_out))
+    )
+
+
+def without_incidents(loaded: Loaded) -> Loaded:
+    """Without the queries with INCIDENT: where the alerts of matches are not known, these are told as if there were
+    none."""
+    kept = tuple(query for query in loaded.compiled if not loaded.infos[query.name].is_incident)
+    return replace(loaded, compiled=kept, infos={query.name: loaded.infos[query.name] for query in kept})
+
+
+def _without_producers(texts: Mapping[str, str], disabled: Iterable[str], schema: EventSchema) -> dict[str, str]:
+    """The queries that use the matches of one that is disabled, directly or not, and why they cannot run."""
+    used: dict[str, set[str]] = {}
+    for name, text in texts.items():
+        with suppress(QueryError):  # what is no query is told when it is compiled
+            used[name] = {part.event_type for part, _ in ast.components(engine.parse(text, name).pattern)}
+    gone = {engine.match_type(name): name for name in disabled if engine.match_type(name) not in schema.types}
+    found: dict[str, str] = {}
+    is_more = True
+    while is_more:
+        is_more = False
+        for name in sorted(used.keys() - found.keys()):
+            if lacking := sorted(gone[event_type] for event_type in used[name] & gone.keys()):
+                found[name] = f"left out: it uses the matches of {', '.join(lacking)}, which does not run"
+                gone[engine.match_type(name)] = name
+                is_more = True
+    return found
 
 
 def _texts(
@@ -153,7 +188,21 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         shown=query.resolved.query.shown,
         hosts=query.resolved.query.hosts,
         onset=query.resolved.query.onset,
+        match_hash=query.hash,
+        depth=query.depth,
+        binds=_bound(query),
     )
+
+
+def _bound(query: CompiledQuery) -> frozenset[str]:
+    """Of an incident, the queries that raise alerts and whose matches it binds."""
+    if query.notice is None or not query.notice.is_incident:
+        return frozenset()
+    return frozenset(producer.name for producer in query.producers if _raises(producer))
+
+
+def _raises(query: CompiledQuery) -> bool:
+    return query.notice is not None and query.notice.severity.value != "report"
 
 
 def _key(query: CompiledQuery) -> tuple[str, ...]:
@@ -179,6 +228,11 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
     if query.is_silent:  # nobody is told of its matches
         return []
     problems = []
+    if query.notice is not None and query.notice.is_incident and not info.binds:
+        problems.append(
+            "INCIDENT binds no alerts; expected the match of a query with ALERT in its pattern, as in "
+            "PATTERN SEQ(data_pull_straggler a, data_pull_straggler b); or write ALERT"
+        )
     if not info.runbook:
         problems.append(f"no runbook paragraph; expected text below a heading {info.name!r} in {runbook}")
     known = {item.name for item in query.resolved.query.returns} | set(_key(query)) | {"query"}
@@ -227,4 +281,4 @@ def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) ->
     return problems
 
 
-__all__ = ["Loaded", "describe", "load_queries", "query_files", "read_query"]
+__all__ = ["Loaded", "describe", "load_queries", "query_files", "read_query", "without_incidents"]

@@ -406,16 +406,29 @@ def _root_problems(root: RouteSettings) -> Iterator[str]:
 
 
 def _route_problems(
-    route: RouteSettings, key: str, receivers: Collection[str], intervals: Collection[str]
+    route: RouteSettings,
+    key: str,
+    receivers: Collection[str],
+    intervals: Collection[str],
+    above: tuple[str | None, int | None] = (None, None),
 ) -> Iterator[str]:
+    """`above`: escalate_to and escalate_after of the routes above."""
+    escalate_to, after_ms = route.escalate_to or above[0], route.escalate_after_ms or above[1]
+    if (escalate_to is None) != (after_ms is None):
+        given, lacking = ("escalate_to", "escalate_after") if after_ms is None else ("escalate_after", "escalate_to")
+        yield f"{key}.{given}: found it without {lacking}; expected both: the second receiver, and after how long"
     if route.receiver is not None and route.receiver not in receivers:
         yield f"{key}.receiver: {_unknown(route.receiver, 'receiver', receivers)}"
+    if route.escalate_to is not None and route.escalate_to not in receivers:
+        yield f"{key}.escalate_to: {_unknown(route.escalate_to, 'receiver', receivers)}"
     for kind in ("mute_time_intervals", "active_time_intervals"):
         for name in getattr(route, kind):
             if name not in intervals:
                 yield f"{key}.{kind}: {_unknown(name, 'time interval', intervals)}"
     for number, child in enumerate(route.routes):
-        yield from _route_problems(child, f"{key}.routes.{number}", receivers, intervals)
+        yield from _route_problems(
+            child, f"{key}.routes.{number}", receivers, intervals, (escalate_to, after_ms) if after_ms else above
+        )
 
 
 def _unknown(found: str, kind: str, known: Collection[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.alerting.case import case_of
 from app.alerting.dispatch.intervals import interval_section
 from app.alerting.operations import (
     MAX_NOTE_CHARS,
@@ -160,6 +161,7 @@ __all__ = [
     "acknowledge",
     "assign",
     "close",
+    "case_of",
     "edit_silence",
     "end_silence",
     "event_log",

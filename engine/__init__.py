@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.admission import Refusal, Refused, RefusedEvent, admit
     from engine.baselines import BaselineKind
     from engine.compiled.fitting import fitting_events
-    from engine.compiled.query import CompiledQuery, compile_query
+    from engine.compiled.query import CompiledQuery, compile_query, match_type
     from engine.compiled.trend_values import TrendThreshold, every_window, trend_numbers, trend_thresholds
     from engine.kernels.compile.cache import kernels_are_compiled
     from engine.kernels.compile.portable import portable_kernels
@@ -102,6 +102,7 @@ _HOMES = {
     "latency_bound": "engine.runtime.shedding.latency_bound",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
+    "match_type": "engine.compiled.query",
     "portable_kernels": "engine.kernels.compile.portable",
     "placeholder_of": "engine.language.templates",
     "parse": "engine.language.parser",
@@ -174,6 +175,7 @@ __all__ = [
     "latency_bound",
     "match_id",
     "match_id_of_json",
+    "match_type",
     "output_order",
     "parse",
     "placeholder_of",

@@ -35,6 +35,17 @@ class QueryInfo:
     """Which RETURN values name hosts; none: see app.alerting.hosts."""
     onset: str | None = None
     """The variable whose first event is when the condition began; none: that of the first match's last event."""
+    match_hash: str = ""
+    """Names the query in the ids of its matches, see engine.match_id."""
+    depth: int = 0
+    """How many queries of which each uses the matches of the next stand below it."""
+    binds: frozenset[str] = frozenset()
+    """Of an incident: the queries whose alerts are part of it where it binds matches of theirs."""
+
+    @property
+    def is_incident(self) -> bool:
+        """Whether alerts of other queries are part of its alerts."""
+        return bool(self.binds)
 
     @property
     def is_report(self) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii
 from types import MappingProxyType
+from typing import NamedTuple
 
 import engine
 from app.alerting import certainty
@@ -25,6 +26,25 @@ _key_text = json_encoder(sort_keys=True, separators=(",", ":"), default=str)
 NOTHING_MISSING: Mapping[str, int] = MappingProxyType({})
 
 Key = tuple[tuple[str, object], ...]
+
+
+class BoundMatch(NamedTuple):
+    """A match of a query, as far as it says to which alert it belongs."""
+
+    query: str
+    key_text: str
+    """Of the alert."""
+    at_ms: int
+    """The end of its last event."""
+
+
+FindMatch = Callable[[str], BoundMatch | None]
+"""Id of a match, as those bind it that use it -> the match; None: it is not known."""
+
+
+def nothing_found(_match_id: str) -> BoundMatch | None:
+    """No match is known."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +73,10 @@ class Episode:
     """What its matches demand of uncertain times."""
     shed: bool = False
     """Whether one of them was found while partial matches were dropped that may have become further ones."""
+    bound: frozenset[BoundMatch] = frozenset()
+    """Of an incident: the matches of other queries that its matches bind."""
+    is_claimed: bool = False
+    """Whether an incident of the same step binds one of its matches: who is told of it is told of the incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +126,15 @@ def canonical_key(key: Key) -> str:
     return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}...{digest('key', text)}"
 
 
-def episode_of(match: Match, key: Key, info: QueryInfo, *, shed: bool = False) -> Episode:
+def bound_by(match: Match, find: FindMatch) -> frozenset[BoundMatch]:
+    """The matches of other queries that a match binds."""
+    ids = (event_id for of_variable in match.bindings.values() for event_id in engine.flat_ids(of_variable))
+    return frozenset(found for event_id in ids if (found := find(event_id)) is not None)
+
+
+def episode_of(
+    match: Match, key: Key, info: QueryInfo, *, shed: bool = False, find: FindMatch = nothing_found
+) -> Episode:
     """One match alone, with the key of its alert; `shed`: see `Episode`."""
     seen = Seen.of(match)
     return Episode(
@@ -119,6 +151,7 @@ def episode_of(match: Match, key: Key, info: QueryInfo, *, shed: bool = False) -
         onset={_onset_event(match, info.onset): match.last_hi_ms},
         possible=possible_matches(match),
         shed=shed,
+        bound=bound_by(match, find) if info.is_incident else frozenset(),
     )
 
 
@@ -165,6 +198,8 @@ def join(earlier: Episode, later: Episode) -> Episode:
         best_confidence=max(earlier.best_confidence, later.best_confidence),
         possible=certainty.joined((earlier.possible, later.possible)),
         shed=earlier.shed or later.shed,
+        bound=earlier.bound | later.bound,
+        is_claimed=earlier.is_claimed or later.is_claimed,
     )
 
 
@@ -181,19 +216,39 @@ def is_shed(match: Match, missing_until_ms: Mapping[str, int]) -> bool:
 
 
 def group(
-    matches: Iterable[Match], queries: Mapping[str, QueryInfo], missing_until_ms: Mapping[str, int] = NOTHING_MISSING
+    matches: Iterable[Match],
+    queries: Mapping[str, QueryInfo],
+    missing_until_ms: Mapping[str, int] = NOTHING_MISSING,
+    find: FindMatch = nothing_found,
 ) -> list[Episode]:
-    """Episodes by query and key, in order of (query, key, start); `missing_until_ms`: see `is_shed`."""
+    """Episodes by query and key, in order of (depth of the query, query, key, start): alerts come before the incidents
+    that they are part of. `missing_until_ms`: see `is_shed`; `find`: the matches that incidents bind."""
     by_key: dict[tuple[str, str], list[Episode]] = {}
     for match in matches:
         info = queries[match.query]
         shed = is_shed(match, missing_until_ms)
-        episode = episode_of(match, alert_key(match, info.per), info, shed=shed)
+        episode = episode_of(match, alert_key(match, info.per), info, shed=shed, find=find)
         by_key.setdefault((episode.query, episode.key_text), []).append(episode)
     grouped: list[Episode] = []
-    for query, key_text in sorted(by_key):
+    for query, key_text in sorted(by_key, key=lambda of: (queries[of[0]].depth, of)):
         grouped += _sweep(by_key[query, key_text], queries[query].group_gap_ms)
-    return grouped
+    return _claimed(grouped)
+
+
+def _claimed(episodes: list[Episode]) -> list[Episode]:
+    """Those whose matches incidents among them bind are marked so."""
+    times: dict[tuple[str, str], list[int]] = {}
+    for episode in episodes:
+        for bound in episode.bound:
+            times.setdefault((bound.query, bound.key_text), []).append(bound.at_ms)
+    if not times:
+        return episodes
+
+    def is_claimed(episode: Episode) -> bool:
+        known = times.get((episode.query, episode.key_text), ())
+        return any(episode.start_ms <= at_ms <= episode.end_ms for at_ms in known)
+
+    return [replace(episode, is_claimed=True) if is_claimed(episode) else episode for episode in episodes]
 
 
 def alert_id(query: str, key_text: str, start_ms: int, query_hash: str) -> str:

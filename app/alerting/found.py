@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import NOTHING_MISSING, Episode, canonical_key, group, is_shed
+from app.alerting.episodes import NOTHING_MISSING, Episode, FindMatch, canonical_key, group, is_shed, nothing_found
 from app.alerting.match import Match
 from app.alerting.report_rows import LIVE, report_row
 
@@ -32,7 +32,7 @@ class Found:
 
     lane: str
     episodes: Sequence[Episode] = ()
-    """In order of (query, key, start)."""
+    """In the order of `app.alerting.episodes.group`."""
     reports: Sequence[Row] = ()
     """Columns of ReportRow, but when it is written."""
     whole: Sequence[WholeReport] = ()
@@ -53,8 +53,10 @@ def found_in(
     events: Mapping[int, str] | None = None,
     *,
     missing_until_ms: Mapping[str, int] = NOTHING_MISSING,
+    find: FindMatch = nothing_found,
 ) -> Found:
-    """Take matches apart, in one pass over them; `missing_until_ms`: see `app.alerting.episodes.is_shed`.
+    """Take matches apart, in one pass over them; `missing_until_ms`: see `app.alerting.episodes.is_shed`; `find`: the
+    matches that incidents bind.
 
     `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
     """
@@ -72,7 +74,7 @@ def found_in(
         else:
             alerting.append(match)
     whole = () if lane == LIVE else _whole(reports)
-    return Found(lane, group(alerting, queries, missing_until_ms), reports, whole, counters)
+    return Found(lane, group(alerting, queries, missing_until_ms, find), reports, whole, counters)
 
 
 def _whole(reports: Sequence[Row]) -> list[WholeReport]:

@@ -41,17 +41,20 @@ class Change:
     """Whether a silence covers the alert from now on; None: as before."""
     until_ms: int | None = None
     """When an acknowledgement ends by itself; None: it does not."""
+    inhibited: bool | None = None
+    """Whether an incident that it is part of is told in its place from now on; None: as before."""
 
 
 class TransitionError(ValueError):
     """A change that the alert's state does not allow."""
 
 
-def on_new(silenced: str | None) -> Change:
-    """The first match of an episode; `silenced` is the reason of a silence that covers it."""
+def on_new(silenced: str | None, *, claimed: bool = False) -> Change:
+    """The first match of an episode; `silenced` is the reason of a silence that covers it, `claimed`: an incident of
+    the same step binds it."""
     if silenced is not None:
-        return Change(State.FIRING, f"first match; silenced: {silenced}", silenced=True)
-    return Change(State.FIRING, "first match", silenced=False)
+        return Change(State.FIRING, f"first match; silenced: {silenced}", silenced=True, inhibited=claimed)
+    return Change(State.FIRING, "first match", silenced=False, inhibited=claimed)
 
 
 def on_late_match(state: State, *, goes_on: bool, silenced: str | None) -> Change | None:
@@ -125,6 +128,23 @@ def on_silence_end(state: State, ended_by: str | None = None) -> Change:
     if ended_by is not None:
         return Change(state, "the silence was ended", ended_by, silenced=False)
     return Change(state, "the silence ended", silenced=False)
+
+
+def on_joining(state: State, incident: str, *, covered: bool, inhibited: bool) -> Change:
+    """An alert becomes part of an incident, which is told in its place unless it is more severe (not `covered`);
+    `inhibited`: whether it was until now."""
+    if covered:
+        return Change(state, f"part of the incident {incident}, which is told in its place", inhibited=True)
+    return Change(
+        state,
+        f"part of the incident {incident}, and told beside it: it is more severe",
+        inhibited=None if not inhibited else False,
+    )
+
+
+def on_leaving(state: State) -> Change:
+    """No incident that it is part of goes on any more."""
+    return Change(state, "the incident that it was part of is over", inhibited=False)
 
 
 def state_text(state: str, silenced: bool) -> str:

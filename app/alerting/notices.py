@@ -47,6 +47,10 @@ class Snapshot:
     """Of each number that the matches do not agree on: its first, last, max and min."""
     shed: bool = False
     """Whether partial matches were dropped that may have become further matches of it."""
+    incident: dict[str, Any] | None = None
+    """Of an incident: the alerts behind it and what speaks for and against it, see app.alerting.case."""
+    thread: str | None = None
+    """Under this key it goes on what was told of an alert that has become part of it; None: under its own."""
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox; to be changed by nobody, since it shares what the snapshot holds."""
@@ -74,6 +78,8 @@ class Audience:
     silenced: bool
     now_ms: int
     max_age_ms: int
+    inhibited: bool = False
+    """An incident that it is part of is told in its place."""
     same_fires: bool = False
     """Another alert with the same labels goes on: of a resolved one, any; of a firing one, a later one of which the
     receiver was told."""
@@ -97,6 +103,10 @@ def _enabled(audience: Audience) -> str | None:
 
 def _not_silenced(audience: Audience) -> str | None:
     return "it is silenced" if audience.silenced else None
+
+
+def _not_inhibited(audience: Audience) -> str | None:
+    return "it is part of an incident, which is told in its place" if audience.inhibited else None
 
 
 def _wanted_state(audience: Audience) -> str | None:
@@ -137,7 +147,9 @@ def _recent(audience: Audience) -> str | None:
     return None
 
 
-STAGES: tuple[Stage, ...] = (_enabled, _not_silenced, _wanted_state, _severe_enough, _not_of_the_same, _news, _recent)
+STAGES: tuple[Stage, ...] = (
+    _enabled, _not_silenced, _not_inhibited, _wanted_state, _severe_enough, _not_of_the_same, _news, _recent,
+)  # fmt: skip
 
 
 def decide(audience: Audience) -> Decision:

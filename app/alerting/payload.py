@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from app.alerting.case import case_annotations
 from app.alerting.episodes import digest
 from app.alerting.notices import Snapshot
 from app.alerting.text import SHED_TEXT, at_least_one_text, fill, iso, plain
@@ -86,6 +87,7 @@ def annotations_of(snapshot: Snapshot) -> dict[str, str]:
         "at_least_one_method": snapshot.at_least_one_method,
         "alert_id": snapshot.alert_id,
         **({"shedding": SHED_TEXT} if snapshot.shed else {}),
+        **({} if snapshot.incident is None else case_annotations(snapshot.incident)),
         **{name: iso(time_ms) for name, time_ms in _times(snapshot).items() if time_ms is not None},
     }
 

@@ -6,13 +6,14 @@ The open alerts of the store are the only memory of episodes: after a restart no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
+from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.entering import enter
 from app.alerting.dispatch.routes import Routing
@@ -20,6 +21,7 @@ from app.alerting.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id
 from app.alerting.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.extremes import shown_match
 from app.alerting.found import WholeReport, found_in
+from app.alerting.incidents import IncidentMembers, severity_of
 from app.alerting.kept import Kept
 from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
@@ -31,7 +33,7 @@ from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, 
 from app.alerting.snapshots import snapshot_of
 from app.settings import Receiver
 from app.store.known_alerts import Span
-from app.store.models import AlertRow, SilenceRow
+from app.store.models import AlertGroupRow, AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
@@ -146,8 +148,11 @@ class Recorder:
         self.settle_changed_queries()
         for part in self.parts(found.episodes):
             self.join(part, watermark_ms)
-        for ids in in_parts(self.over(watermark_ms)):
-            self.close(ids, watermark_ms)
+        while over := self.over(watermark_ms):  # an incident is over when the alerts behind it are
+            for ids in in_parts(over):
+                self.close(ids, watermark_ms)
+        while self.release_members(MOST_ALERTS):
+            pass
         while self.apply_silences(MOST_ALERTS):  # after them: what is over by now need not be told to fire
             pass
         self.report(found.reports)
@@ -235,23 +240,48 @@ class Recorder:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
+            elif near and episode.bound:
+                self._members.bind(near[0], episode.bound)
         self._done()
 
     def acknowledge(self, alert: AlertRow, actor: str, note: str, until_ms: int | None = None) -> None:
         """A person has seen the alert; raises TransitionError when it is over."""
         self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note, until_ms))
+        if alert.is_incident:
+            self._members.acknowledge(alert, actor, note, until_ms)
+
+    def release_members(self, at_most: int) -> int:
+        """Alerts are told by themselves of which no incident goes on any more. Returns how many there were; as many as
+        `at_most`: there may be more."""
+        n_released = self._members.release(at_most)
+        self._writer.rows.flush()
+        return n_released
+
+    def end_failed_incidents(self, failed: Collection[str]) -> None:
+        """Incidents of queries that have failed are over: their alerts are told as if there were none."""
+        names = [name for name in failed if name in self._options.queries and self._options.queries[name].is_incident]
+        for incident in self._writer.incidents.open_of(names) if names else ():
+            self._resolve(incident, "its query has failed, see the problems; its alerts are told by themselves")
+
+    @cached_property
+    def _members(self) -> IncidentMembers:
+        return IncidentMembers(self._writer, self._change, self._now_ms)
 
     def unacknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
         """A person looks after the alert no longer, which the next step tells; raises TransitionError when nobody
         does."""
         self._change(alert, lifecycle.on_unacknowledge(State(alert.state), actor, note))
         alert.to_tell = True
+        if alert.is_incident:
+            self._members.unacknowledge(alert, actor, note)
 
     def close_by_hand(self, alert: AlertRow, actor: str, note: str) -> None:
         """A person says that the alert is over, which the next step tells; raises TransitionError when it is. Matches
         can still join it."""
         self._change(alert, lifecycle.on_close(State(alert.state), actor, note))
         alert.to_tell = True
+        if alert.is_incident:
+            self._members.close(alert, actor, note)
 
     def assign(self, alert: AlertRow, to: str | None, actor: str, note: str) -> None:
         """Somebody looks after the alert, None: nobody in particular; nobody is told. It stays as it is otherwise."""
@@ -317,6 +347,8 @@ class Recorder:
             ) is not None:
                 near = [into]
             self._writer.rows.forget()  # of such a one not all was read
+        if not near and episode.bound:  # it goes on while alerts behind it do
+            near = self._writer.alerts.open_of(episode.query, episode.key_text)[:1]
         if not near:
             self._close_before(episode, watermark_ms)
             self._create(episode, LIVE)
@@ -336,6 +368,8 @@ class Recorder:
             alert.open, alert.resolved_ms = True, None
             if acknowledged and acknowledged == going_on:
                 self._change(alert, self._acknowledged_as(acknowledged[0], until_ms))
+        if episode.bound:
+            self._members.bind(alert, episode.bound)
 
     def _close_before(self, episode: Episode, watermark_ms: int) -> None:
         """A new alert follows others of its key: these are told to be over before it is told to fire, since their
@@ -351,13 +385,13 @@ class Recorder:
 
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
-        assert info.severity is not None, "reports have no episodes"
+        severity = severity_of(episode, info, self._options.queries)
         key, kept, new_id = storable_values(dict(episode.key)), Kept.of_new(episode), self._id(episode)
         shown, bound = kept.shown(info), kept.shown(info).evidence(self._options.max_evidence_events)
         kept.evidence = shown.digest if bound else None
         columns, hosts = kept.shown_of(key, info)
-        labels = self._labels(info, key, columns, bound)
-        change = lifecycle.on_new(self._silence(labels))
+        labels = {**self._labels(info, key, columns, bound), "severity": severity.value}
+        change = lifecycle.on_new(self._silence(labels), claimed=episode.is_claimed)
         # All at once: each change of an attribute would be noted for the database.
         alert = self._writer.alerts.add_gathered(
             {
@@ -366,9 +400,12 @@ class Recorder:
                 "query_hash": info.hash,
                 "key": key,
                 "key_text": episode.key_text,
-                "severity": info.severity.value,
+                "severity": severity.value,
                 "state": change.to_state.value,
                 "silenced": bool(change.silenced),
+                "inhibited": bool(change.inhibited),
+                "is_incident": info.is_incident,
+                "incident_id": None,
                 "open": True,
                 "start_ms": episode.start_ms,
                 "end_ms": episode.end_ms,
@@ -398,7 +435,10 @@ class Recorder:
         if bound:
             self._writer.alerts.replace_evidence(new_id, evidence_rows(new_id, bound, self._events))
         self._writer.alerts.replace_hosts(new_id, episode.start_ms, hosts)
-        self._changed(alert, None, change)
+        self._record(alert, None, change)
+        if episode.bound:  # before it is told: with the alerts behind it
+            self._members.bind(alert, episode.bound)
+        self._notify(alert, None)
         self.outcome.n_new_alerts += 1
         now = (new_id, episode.query, info.hash, episode.key_text, episode.start_ms, episode.end_ms)
         self.outcome.created.append(CreatedAlert(*now))
@@ -431,6 +471,7 @@ class Recorder:
         alert.n_matches += other.n_matches
         alert.n_matches_exact = alert.n_matches_exact and other.n_matches_exact
         certainty.add(alert, certainty.kept(other), self._effort)
+        self._members.merge(alert, other)
         if State(other.state) is not State.RESOLVED:
             self._change(other, Change(State.RESOLVED, f"joined {alert.id}: a match bridges both"))
         other.open, other.merged_into, other.updated_ms = False, alert.id, self._now_ms
@@ -481,6 +522,8 @@ class Recorder:
         alert.state = change.to_state.value
         if change.silenced is not None:
             alert.silenced = change.silenced
+        if change.inhibited is not None:
+            alert.inhibited = change.inhibited
         alert.updated_ms = self._now_ms
         if change.to_state != before:
             alert.acknowledged_until_ms, alert.to_tell = change.until_ms, False
@@ -491,7 +534,11 @@ class Recorder:
 
     def _changed(self, alert: AlertRow, before: str | None, change: Change) -> None:
         """A change was made on an alert that was in the state `before`: it is recorded, and told."""
-        if change.silenced:
+        self._record(alert, before, change)
+        self._notify(alert, before, again=change.inhibited is False and before is not None)
+
+    def _record(self, alert: AlertRow, before: str | None, change: Change) -> None:
+        if change.silenced or change.inhibited:
             self._writer.outbox.withdraw(alert, self._now_ms)
         if change.silenced is not None:
             self._looked_for_silences()
@@ -525,16 +572,17 @@ class Recorder:
             self._writer.silences.set_applied(Applied(), self._now_ms)
         self._is_to_apply = True
 
-    def _notify(self, alert: AlertRow, before: str | None) -> None:
-        """Tell who wants to know of a change; `before`: the state that it came from."""
+    def _notify(self, alert: AlertRow, before: str | None, *, again: bool = False) -> None:
+        """Tell who wants to know of a change; `before`: the state that it came from; `again`: also who was told before,
+        since the end of its incident seemed to be its own."""
         if alert.state == State.ACKNOWLEDGED or (alert.silenced and alert.state == State.RESOLVED):
             self._writer.groups.forget_untold(alert.id)
         routing, receivers = self._options.routing, self._options.receivers
         if routing is not None and alert.state == State.FIRING:
-            self._enter(routing, alert, before)
+            self._enter(routing, alert, before, again=again)
         if routing is not None and alert.state != State.RESOLVED:
             return
-        snapshot = snapshot_of(alert)
+        snapshot = snapshot_of(alert, case_of(self._writer.session, alert) if alert.is_incident else None)
         by_labels = fingerprint(labels_of(snapshot))
         if routing is not None:  # who was told without one that it fires is told so that it is over
             receivers = {name: of for name, of in receivers.items() if self._told(alert, before, name, by_labels)}
@@ -549,10 +597,11 @@ class Recorder:
             audience = Audience(
                 snapshot,
                 receiver,
-                self._told(alert, before, name, by_labels),
+                self._told(alert, before, name, by_labels, again=again),
                 alert.silenced,
                 self._now_ms,
                 self._options.max_age_ms,
+                inhibited=alert.inhibited,
                 same_fires=bool(same) if alert.state == State.RESOLVED else self._knows_later(alert, same, name),
             )
             decision = decide(audience)
@@ -567,7 +616,7 @@ class Recorder:
                 "fingerprint": by_labels,
                 "state": alert.state,
                 "revision": alert.revision,
-                "payload": snapshot.as_json(),
+                "payload": replace(snapshot, thread=self._thread(alert, name)).as_json(),
                 "status": "pending",
                 "n_attempts": 0,
                 "tried_since_ms": None,
@@ -583,14 +632,37 @@ class Recorder:
         """Whether alerts that were there before belong to groups."""
         return self._writer.groups.n_groups() > 0
 
-    def _enter(self, routing: Routing, alert: AlertRow, before: str | None) -> None:
-        """Put an alert that fires into its groups, but for those who were told without a group that it does."""
+    def _enter(self, routing: Routing, alert: AlertRow, before: str | None, *, again: bool = False) -> None:
+        """Put an alert that fires into its groups, but for those who were told without a group that it does, or who
+        are told of an incident in its place."""
+        hearing: frozenset[str] | None = frozenset()
+        if alert.inhibited:
+            hearing = self._members.hearing(routing, alert)
+            self._writer.groups.forget_untold(alert.id, hearing)
 
         def is_told(receiver: str) -> bool:
-            return before == alert.state and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
+            if hearing is None or receiver in hearing:
+                return True
+            is_known = before == alert.state and not again
+            return is_known and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
 
-        for said in enter(self._writer, routing, alert, self._now_ms, self._options.max_age_ms, leave_out=is_told):
+        def goes_on(receiver: str) -> AlertGroupRow | None:
+            return self._writer.groups.told_group(behind, receiver)
+
+        behind = [of.id for of in self._writer.incidents.members(alert.id)] if alert.is_incident else []
+        options = self._options
+        for said in enter(
+            self._writer, routing, alert, self._now_ms, options.max_age_ms, leave_out=is_told, goes_on=goes_on
+        ):
             self.outcome.tell(alert, said)
+
+    def _thread(self, alert: AlertRow, receiver: str) -> str | None:
+        """The key under which a receiver was told of the first alert behind an incident; None: that of its labels."""
+        if not alert.is_incident:
+            return None
+        members = self._writer.incidents.members(alert.id)
+        behind = [of.id for of in members if of.state != State.RESOLVED]  # of others their end was told in it
+        return self._writer.outbox.thread(alert.id, behind, receiver)
 
     def _look_up_notified(self, alerts: Sequence[AlertRow]) -> None:
         """Read at once what is asked of each receiver when these end."""
@@ -598,10 +670,14 @@ class Recorder:
             self._options.receivers.keys(), {fingerprint(alert.labels) for alert in alerts}
         )
 
-    def _told(self, alert: AlertRow, before: str | None, receiver: str, by_labels: str) -> bool:
+    def _told(self, alert: AlertRow, before: str | None, receiver: str, by_labels: str, *, again: bool = False) -> bool:
         """See Audience.told_before."""
         if alert.state == State.FIRING:
-            return before == alert.state and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
+            return (
+                not again
+                and before == alert.state
+                and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
+            )
         return self._writer.outbox.last_notified_of_same(by_labels, receiver) == State.FIRING
 
     def _same_that_fire(self, alert: AlertRow) -> list[AlertRow]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import engine
 from app.alerting import certainty
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, canonical_key
+from app.alerting.episodes import BoundMatch, Episode, canonical_key
 from app.alerting.extremes import Extremes, shown_match
 from app.alerting.found import Found
 from app.alerting.hosts import Hosts
@@ -62,6 +62,8 @@ def episode_json(episode: Episode, info: QueryInfo, max_evidence_events: int) ->
         "bound": bound,
         "n_events": shown.n_events,
         **({"shed": True} if episode.shed else {}),
+        **({"members": sorted(map(list, episode.bound))} if episode.bound else {}),
+        **({"claimed": True} if episode.is_claimed else {}),
     }
 
 
@@ -86,6 +88,8 @@ def episode_of_json(kept: Mapping[str, Any]) -> Episode:
         onset=dict(kept["onset"]),
         possible=engine.Possibilities.from_json(kept["possible"]),
         shed=bool(kept.get("shed", False)),
+        bound=frozenset(BoundMatch(query, key_text, at_ms) for query, key_text, at_ms in kept.get("members", ())),
+        is_claimed=bool(kept.get("claimed", False)),
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from app.alerting.kept import is_shed, spread_of
 from app.alerting.notices import Snapshot
 from app.store.models import AlertRow
 
 
-def snapshot_of(alert: AlertRow) -> Snapshot:
-    """The alert as a message tells it."""
+def snapshot_of(alert: AlertRow, incident: Mapping[str, Any] | None = None, thread: str | None = None) -> Snapshot:
+    """The alert as a message tells it; `incident`, `thread`: see Snapshot."""
     return Snapshot(
         alert_id=alert.id,
         query=alert.query,
@@ -37,6 +40,8 @@ def snapshot_of(alert: AlertRow) -> Snapshot:
         at_least_one_estimate=alert.at_least_one_estimate,
         at_least_one_error=alert.at_least_one_error,
         shed=is_shed(alert),
+        incident=None if incident is None else dict(incident),
+        thread=thread,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.alerting.case import case_of
 from app.alerting.hosts import hosts_text
 from app.alerting.kept import is_shed, spread_of
 from app.alerting.lifecycle import State, lasted_text, state_text
@@ -82,6 +83,9 @@ def list_alerts(
             metavar="TIME", help="Only what began before. TIME: 2026-05-01T12:30 (UTC unless it says), or 2 h ago."
         ),
     ] = None,
+    incidents: Annotated[
+        bool, typer.Option("--incidents", help="Without the alerts behind incidents, which are counted.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest first.")] = 100,
     ids: Annotated[bool, typer.Option("--ids", help="Show ids also where the terminal is narrow.")] = False,
     format_: FormatOption = Format.TABLE,
@@ -97,19 +101,21 @@ def list_alerts(
         host=host,
         from_ms=None if from_ is None else time_ms("--from", from_, now_ms),
         to_ms=None if to is None else time_ms("--to", to, now_ms),
+        members=not incidents,
         limit=limit,
     )
     with opened(config, store) as found:
         alerts = found.alerts(wanted)
         n_all = found.n_alerts(wanted)
+        behind = found.members_of([alert.id for alert in alerts if alert.is_incident])
         watch = watched(found, now_ms)
     if as_json or format_ is Format.JSON:
-        print_json([alert_json(alert) for alert in alerts])
+        print_json([alert_json(alert, behind.get(alert.id, ())) for alert in alerts])
         return
     as_of_ms = watch.as_of_ms if watch.is_replay and watch.as_of_ms is not None else now_ms
     console = table_console(whole_lines=True)
     if alerts:
-        console.print(_table(alerts, as_of_ms, console.width, ids=ids))
+        console.print(_table(_by_incident(alerts), behind, as_of_ms, console.width, ids=ids))
         if console.width < WIDE and not ids:
             console.print("--ids shows the ids that 'alerts show' and 'alerts ack' take.")
     else:
@@ -122,9 +128,46 @@ def list_alerts(
         console.print(Text(plain(unknown, 2_000), style="bold"))
 
 
-def _table(alerts: Sequence[AlertRow], as_of_ms: int, width: int, *, ids: bool) -> Table:
+def _by_incident(alerts: Sequence[AlertRow]) -> list[tuple[AlertRow, bool]]:
+    """In their order, but alerts behind an incident of the list right after it, with whether it is such a one."""
+    listed = {alert.id for alert in alerts if alert.is_incident}
+    behind: dict[str, list[AlertRow]] = {}
+    for alert in alerts:
+        if alert.incident_id in listed and alert.incident_id != alert.id:
+            behind.setdefault(alert.incident_id, []).append(alert)
+    ordered: dict[str, tuple[AlertRow, bool]] = {}
+
+    def put(alert: AlertRow, is_behind: bool) -> None:
+        if alert.id not in ordered:
+            ordered[alert.id] = alert, is_behind
+            for member in behind.get(alert.id, ()):
+                put(member, True)
+
+    for alert in alerts:
+        if alert.incident_id not in listed:
+            put(alert, False)
+    for alert in alerts:  # whose incidents are part of each other
+        put(alert, False)
+    return list(ordered.values())
+
+
+def _table(
+    listed: Sequence[tuple[AlertRow, bool]],
+    behind: Mapping[str, Sequence[AlertRow]],
+    as_of_ms: int,
+    width: int,
+    *,
+    ids: bool,
+) -> Table:
     """A line for each alert: what does not fit is cut off at its end. Columns that say less are for wide terminals."""
     is_wide = width >= WIDE
+    is_behind = {alert.id for alert, behind_incident in listed if behind_incident}
+
+    def summary(alert: AlertRow) -> str:
+        n = len(behind.get(alert.id, ()))
+        counted = "" if not alert.is_incident else f"[{n:,} alert{'' if n == 1 else 's'}] "
+        return ("- " if alert.id in is_behind else "") + counted + plain(alert.summary)
+
     columns: dict[str, Callable[[AlertRow], str]] = {
         "id": lambda alert: alert.id[:8],
         "state": lambda alert: state_text(alert.state, alert.silenced),
@@ -135,7 +178,7 @@ def _table(alerts: Sequence[AlertRow], as_of_ms: int, width: int, *, ids: bool) 
         "host": lambda alert: plain(alert.host or ""),
         "matches": _n_matches,
         "at least one": at_least_one_text,
-        "summary": lambda alert: plain(alert.summary),
+        "summary": summary,
     }
     if not is_wide:
         narrow = ("id",) * ids + ("state", "severity", "began (UTC)", "summary")
@@ -143,7 +186,7 @@ def _table(alerts: Sequence[AlertRow], as_of_ms: int, width: int, *, ids: bool) 
     table = Table(box=HEAVY_HEAD if is_wide else None, pad_edge=is_wide)
     for name in columns:
         table.add_column(name, no_wrap=name != "summary")  # Rich makes those narrower that may wrap
-    for alert in alerts:
+    for alert, _ in listed:
         table.add_row(*(Text(of(alert), no_wrap=True, overflow="ellipsis") for of in columns.values()))
     return table
 
@@ -158,14 +201,17 @@ def show(
     """Show one alert with its changes, evidence and notifications."""
     with opened(config, store) as found:
         details = found.alert(alert)
+        row = details.alert
+        case = found.read(lambda session: case_of(session, row)) if row.is_incident else None
+        incidents = found.incidents_of(row.id)
     if as_json or format_ is Format.JSON:
-        print_json(details_json(details))
+        print_json({**details_json(details), "incident": case, "incidents": [of.id for of in incidents]})
     else:
-        _print_details(table_console(), details)
+        _print_details(table_console(), details, case, incidents)
 
 
-def alert_json(alert: AlertRow) -> dict[str, Any]:
-    """An alert as JSON."""
+def alert_json(alert: AlertRow, behind: Sequence[AlertRow] = ()) -> dict[str, Any]:
+    """An alert as JSON; `behind`: the alerts behind an incident."""
     return {
         "id": alert.id,
         "query": alert.query,
@@ -177,6 +223,10 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "silenced": alert.silenced,
         "assigned_to": alert.assigned_to,
         "acknowledged_until": None if alert.acknowledged_until_ms is None else iso(alert.acknowledged_until_ms),
+        "inhibited": alert.inhibited,
+        "is_incident": alert.is_incident,
+        "incident_id": alert.incident_id,
+        "members": [member.id for member in behind],
         "hosts": [
             {"host": named.host, "role": named.role, "value_name": named.value_name, "value": named.value}
             for named in alert.hosts
@@ -252,7 +302,9 @@ def details_json(details: AlertDetails) -> dict[str, Any]:
     }
 
 
-def _print_details(console: Console, details: AlertDetails) -> None:
+def _print_details(
+    console: Console, details: AlertDetails, case: Mapping[str, Any] | None, incidents: Sequence[AlertRow]
+) -> None:
     alert = details.alert
     console.print(Text(f"{alert.query} ({alert.severity}, {state_text(alert.state, alert.silenced)})", style="bold"))
     console.print(Text(alert.summary))
@@ -271,6 +323,11 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
     if is_shed(alert):
         console.print(Text(SHED_TEXT))
+    for incident in incidents:
+        how = ", which is told in its place" if alert.inhibited else ""
+        console.print(Text(f"part of the incident {incident.id[:8]}{how}: {plain(incident.summary)}"))
+    if case is not None:
+        _print_case(console, case)
     if alert.merged_into:
         console.print(Text(f"It became part of {alert.merged_into}."))
     evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")
@@ -300,6 +357,19 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     if alert.runbook:
         console.print(Text("What to do", style="bold"))
         console.print(Text(alert.runbook))
+
+
+def _print_case(console: Console, case: Mapping[str, Any]) -> None:
+    for word, name in (("for it", "for"), ("against it", "against")):
+        console.print(Text(f"{word}: {'; '.join(case[name]) or 'nothing known'}"))
+    table = Table("alert", "severity", "state", "host", "summary", title="alerts behind it", title_justify="left")
+    for member in case["members"]:
+        cells = (member["id"][:8], member["severity"], member["state"], member["host"] or "", member["summary"])
+        table.add_row(*(Text(plain(cell, 1_000)) for cell in cells))
+    fold(table)
+    console.print(table)
+    if (n_more := case["n_members"] - len(case["members"])) > 0:
+        console.print(f"and {n_more:,} more.")
 
 
 def _n_matches(alert: AlertRow) -> str:

@@ -61,6 +61,7 @@ def check_all(config: Path | None) -> CheckReport:
 def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
     for query in loaded.compiled:
         yield from query.resolved.warnings
+    yield from loaded.left_out
     yield from _routing_doubts(settings, loaded)
     exempt = {query.name for query in loaded.compiled if query.evaluation.is_exempt}
     exempt = exempt.union(*(query.needs_whole for query in loaded.compiled))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -84,9 +85,19 @@ def _told(settings: Settings, labels: dict[str, str]) -> list[dict[str, Any]]:
                 "group_interval_ms": timing.group_interval_ms,
                 "repeat_interval_ms": timing.repeat_interval_ms,
                 "muted": target.route.muted(now_ms),
+                **_escalation(target.route, receivers, labels),
             }
         )
     return told
+
+
+def _escalation(route: Route, receivers: Mapping[str, Receiver], labels: dict[str, str]) -> dict[str, Any]:
+    """Who is told of it when nobody acknowledges it."""
+    if route.escalation is None:
+        return {}
+    name = route.escalation.route.receiver
+    entry = _entry(name, receivers[name], labels)
+    return {"escalation": {**entry, "after_ms": route.escalation.after_ms}}
 
 
 def _entry(name: str, receiver: Receiver, labels: dict[str, str]) -> dict[str, Any]:
@@ -105,6 +116,9 @@ def _line(found: dict[str, Any]) -> str:
         parts.append(f"is not told: {found['why_not']}")
     if "group" in found:
         parts.append(f"with the group {plain(found['group'], 1_000)}, after {format_duration(found['group_wait_ms'])}")
+    if (second := found.get("escalation")) is not None:
+        how = "" if second["why_not"] is None else f", who is not told: {second['why_not']}"
+        parts.append(f"unacknowledged {format_duration(second['after_ms'])} later {second['receiver']}{how}")
     if found.get("muted"):
         parts.append(f"now {found['muted']}")
     return "  ".join(parts)
@@ -123,6 +137,9 @@ def _tree(route: Route) -> Tree:
     parts = [f"{plain(matchers_text(route.matchers), 1_000)} -> {route.receiver}"]
     parts.append(f"by {', '.join(route.group_by) or 'nothing: one group'}")
     parts.append(", ".join(times))
+    if route.escalation is not None:
+        second = route.escalation
+        parts.append(f"unacknowledged after {format_duration(second.after_ms)} -> {second.route.receiver}")
     parts += ["continue"] if route.goes_on else []
     parts += [f"muted in {interval.name}" for interval in route.mute]
     parts += [f"active in {interval.name}" for interval in route.active]

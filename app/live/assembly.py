@@ -19,6 +19,7 @@ from app.alerting.recorder import AlertingOptions
 from app.config import read_secret
 from app.errors import AppError, StoreError
 from app.event_log import EventLog, EventLogReader
+from app.live.bound_matches import BoundMatches
 from app.live.checkpoint import CheckpointFolder
 from app.live.deduplicate import Deduplicator
 from app.live.engine_watch import EngineWatch
@@ -109,6 +110,8 @@ def checked_queries(settings: Settings) -> Loaded:
     loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
     if loaded.problems:
         raise QueryFilesError("\n".join(loaded.problems))
+    for text in loaded.left_out:
+        log.warning("a query does not run", why=text)
     return loaded
 
 
@@ -225,6 +228,7 @@ def assemble(
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),
         recent=RecentEvents(longest_windows((info.types, info.within_ms) for info in infos)),
+        bound_matches=BoundMatches(queries.infos),
         alerting=alerting_options(settings, queries),
         store=store,
         checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),

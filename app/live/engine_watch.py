@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import engine
 from app.store.writing.problems import NewProblem
 from engine.errors import QueryError
 
 SOURCE = "engine"
+_FAILED, _PLACE = "query_failed", "query "
 
 
 class EngineWatch:
@@ -22,7 +23,7 @@ class EngineWatch:
 
     def failed(self, query: str, error: QueryError) -> None:
         """A query turned out to be one that its runtime does not evaluate; it starts again without a past."""
-        self._problems.append(NewProblem(SOURCE, f"query {query}", "query_failed", str(error)))
+        self._problems.append(NewProblem(SOURCE, f"{_PLACE}{query}", _FAILED, str(error)))
 
     def complaints(self, matcher: Callable[[], object]) -> Callable[[], list[NewProblem]]:
         """A function that gives what went wrong since its last call, that of the pipeline's matcher included."""
@@ -70,3 +71,12 @@ class EngineWatch:
             if n_new > 0:
                 message = f"{n_new} searches stopped by the work budget: matches may be missing, and alerts"
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "search_unfinished", message))
+
+
+def failed_queries(problems: Iterable[NewProblem]) -> set[str]:
+    """The queries that these say have failed."""
+    return {
+        problem.place.removeprefix(_PLACE)
+        for problem in problems
+        if (problem.source, problem.kind) == (SOURCE, _FAILED)
+    }

@@ -17,6 +17,7 @@ import structlog
 
 from app.alerting.batches import MOST_ALERTS
 from app.alerting.episodes import CreatedAlert, created_by_key
+from app.alerting.evidence import KnownEvent
 from app.alerting.found import found_in
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
@@ -25,9 +26,11 @@ from app.alerting.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog
+from app.live.bound_matches import BoundMatches
 from app.live.checkpoint import Checkpoint, CheckpointFolder
 from app.live.clock_skew import apart
 from app.live.derivation import Derivation
+from app.live.engine_watch import failed_queries
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue
 from app.live.leaps import Leaps
@@ -143,6 +146,8 @@ class Pipeline:
     monotonic: Callable[[], float] = time.monotonic
     most_alerts: int = MOST_ALERTS
     """That one transaction writes, about."""
+    bound_matches: BoundMatches = field(default_factory=lambda: BoundMatches({}))
+    """Matches that incidents may still bind."""
     unstored: Unstored | None = None
     """What the last step has found and not yet stored."""
     _is_settled: bool = False
@@ -202,7 +207,9 @@ class Pipeline:
         self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows, goes_on=was_behind)
         self._at("match")
         matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
-        found = found_in(matches, self.alerting.queries, LIVE, missing_until_ms=missing_until_ms(self.matcher))
+        self.bound_matches.add(matches, ordered.watermark_ms)
+        missing_ms, find = missing_until_ms(self.matcher), self.bound_matches.find
+        found = found_in(matches, self.alerting.queries, LIVE, missing_until_ms=missing_ms, find=find)
         histories = [self._replayed(history) for history in ordered.histories]
         rest = Unstored(ordered.watermark_ms, found, histories, self.most_alerts)
         complaints = self.complaints()
@@ -219,7 +226,8 @@ class Pipeline:
         for part in rest.found:
             counters.update(part.counters)
         with self.store.transaction() as writer:
-            outcome = self._store_part(writer, rest, row.number, now_ms, settle=True)
+            failed = failed_queries(complaints)
+            outcome = self._store_part(writer, rest, row.number, now_ms, settle=True, failed=failed)
             writer.progress.add_statistics(counters)
             writer.progress.add_late_events(ordered.late)
             problems = writer.problems.add([*ordered.problems, *complaints, *problems_of_log], now_ms)
@@ -260,11 +268,19 @@ class Pipeline:
                 break
         return Step(rest.watermark_ms, 0, {}, outcome)
 
-    def _store_part(self, writer: Writer, rest: Unstored, number: int, now_ms: int, *, settle: bool) -> Outcome:
+    def _lookup(self, event_ids: Sequence[str]) -> Mapping[str, KnownEvent]:
+        """Events and matches that alerts show."""
+        return {**self.recent.lookup(event_ids), **self.bound_matches.lookup(event_ids)}
+
+    def _store_part(
+        self, writer: Writer, rest: Unstored, number: int, now_ms: int, *, settle: bool, failed: Collection[str] = ()
+    ) -> Outcome:
+        """`failed`: queries that failed in the step."""
         self._expect(writer.progress.checkpoint(self.checkpoints.pipeline))
-        recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms, rest.effort)
+        recorder = Recorder(self.alerting, writer, self._lookup, now_ms, rest.effort)
         if settle:
             recorder.settle_changed_queries()
+        recorder.end_failed_incidents(failed)
         rest.store_part(recorder)
         self.checkpoints.note(number, recorder.outcome.created, more=number == self.number)
         if rest.is_set_aside:
@@ -282,7 +298,10 @@ class Pipeline:
     def _replayed(self, history: FinishedHistory) -> OfHistory:
         replayed = self.histories.replay(history, self.recent.events)
         self.part_ended()
-        return OfHistory(history, found_in(replayed.matches, self.alerting.queries, HISTORY), replayed.lookup)
+        bound = BoundMatches(self.alerting.queries)
+        bound.add(replayed.matches, FOREVER_MS)
+        found = found_in(replayed.matches, self.alerting.queries, HISTORY, find=bound.find)
+        return OfHistory(history, found, lambda ids: {**replayed.lookup(ids), **bound.lookup(ids)})
 
     def _back_to(self, now_ms: int) -> list[NewProblem]:
         """Go back to the present when the watermark is ahead of it: the clock was wrong, and every event would be late.
@@ -349,6 +368,8 @@ class Pipeline:
             else:  # checkpoints of before have it beside the read positions
                 self.derivation.restore_from_positions(self.order.positions)
             self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
+            if bound := _part(tables, "bound"):  # checkpoints of before have none
+                self.bound_matches.restore(bound["matches"], int(checkpoint.state["watermark_ms"]))
             if (leaps := checkpoint.state.get("leaps")) is not None:  # checkpoints of before have none
                 self.leaps.restore(_part(tables, "leaps"), leaps)
         except (KeyError, TypeError, ValueError, PositionError, pa.ArrowInvalid) as error:
@@ -416,6 +437,7 @@ class Pipeline:
             **{f"order/{name}": table for name, table in order_tables.items()},
             **{f"matcher/{name}": table for name, table in self.matcher.save().items()},
             "recent/events": self.recent.save(),
+            "bound/matches": self.bound_matches.save(),
             **{f"{UNSTORED}/{name}": table for name, table in unstored.items()},
         }
         leap_tables, leaps = self.leaps.save()

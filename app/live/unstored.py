@@ -63,7 +63,7 @@ class Unstored:
         self._looked_up: tuple[set[str], Mapping[str, KnownEvent]] = set(), {}
         """Ids of events that episodes show, and those of them that are kept."""
         self._over: list[str] | None = None
-        self._silences_ended = False
+        self._has_closed = self._members_released = self._silences_ended = False
         self.effort = certainty.Effort()
         """Of all parts together."""
 
@@ -97,6 +97,8 @@ class Unstored:
         return (
             self._n_episodes == len(found.episodes)
             and self._over == []
+            and not self._has_closed
+            and self._members_released
             and self._silences_ended
             and self._n_reports == len(found.reports)
         )
@@ -105,13 +107,17 @@ class Unstored:
         """The next thing, of at most `room` alerts; returns how many alerts' work it was."""
         if self._n_episodes < len(self._live.episodes):
             return self._join_some(recorder, room)
-        if self._over is None:
-            self._over = recorder.over(self.watermark_ms)
+        if self._over is None or (self._over == [] and self._has_closed):  # an incident is over when its alerts are
+            self._over, self._has_closed = recorder.over(self.watermark_ms), False
             return 0
         if self._over:
-            part_over, self._over = self._over[:room], self._over[room:]
+            part_over, self._over, self._has_closed = self._over[:room], self._over[room:], True
             recorder.close(part_over, self.watermark_ms)
             return len(part_over)
+        if not self._members_released:
+            n_released = recorder.release_members(room)
+            self._members_released = n_released < room
+            return n_released
         if not self._silences_ended:  # after them: what is over by now need not be told to fire
             n_ended = recorder.apply_silences(room)
             self._silences_ended = n_ended < room

@@ -45,6 +45,7 @@ from app.replay.replay import Speed, put_status, replay
 from app.replay.webhook_sink import Sink, webhook_sink
 from app.settings import Settings, StoreSettings, WebhookReceiver
 from app.store.api import MAX_ROWS, AlertFilter, Store
+from app.store.models import AlertRow
 
 log = structlog.get_logger(__name__)
 
@@ -243,6 +244,7 @@ def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, 
         "matches_in_histories": dict(sorted(matches[HISTORY].items())),
         "reports": store.n_reports_by_query(),
         "alerts": store.n_alerts_by_query(),
+        "incidents": _incidents(store),
         "ground_truth": {
             "found": [{**_fault(fault), "alert": _alert(alert)} for fault, alert in verdict.found],
             "missed": [_fault(fault) for fault in verdict.missed],
@@ -255,6 +257,32 @@ def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, 
         "seconds": round(seconds, 2),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
+
+
+def _incidents(store: Store) -> list[dict[str, Any]]:
+    """What is told by itself, the earliest first: incidents with the alerts behind them, and alerts that stay alone."""
+    alone = store.alerts(AlertFilter(members=False, merged=False, limit=MAX_ROWS))
+    behind = store.members_of([alert.id for alert in alone if alert.is_incident])
+    inner = store.members_of([of.id for members in behind.values() for of in members if of.is_incident])
+
+    def alerts_of(alert: AlertRow) -> list[str]:
+        if not alert.is_incident:
+            return [alert.id]
+        direct = behind.get(alert.id, [])
+        known = [*direct, *(member for of in direct for member in inner.get(of.id, []))]
+        return list(dict.fromkeys(member.id for member in known if not member.is_incident))
+
+    return [
+        {
+            "id": alert.id,
+            "query": alert.query,
+            "is_incident": alert.is_incident,
+            "host": alert.host,
+            "summary": alert.summary,
+            "alerts": alerts_of(alert),
+        }
+        for alert in reversed(alone)
+    ]
 
 
 def _replay_with_progress(

@@ -25,6 +25,7 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         console.print(_alerts("alerts on jobs with a fault, at another time", truth["unexplained"]))
     if truth["false_alarms"]:
         console.print(_alerts("false alarms: alerts that belong to no fault", truth["false_alarms"]))
+    console.print(_incidents(summary))
     _print_figures(console, summary)
     if (overload := summary.get("overload")) is not None:
         print_overload(console, summary, overload)
@@ -184,6 +185,19 @@ def _faults(truth: Mapping[str, Any]) -> Table:
             )
         for row in fault.missed:
             table.add_row(Text(row["fault"]), Text(row["query"]), "", Text("MISSED", style="bold red"), "", "")
+    return table
+
+
+def _incidents(summary: Mapping[str, Any]) -> Table:
+    """What an operator is told of: causes, each with the number of alerts behind it."""
+    told = summary["incidents"]
+    n_alerts = sum(len(row["alerts"]) for row in told)
+    title = f"{n_alerts:,} alerts in {len(told):,} incidents (one alone counts as one)"
+    table = Table("query", "suspect", "alerts", "incident", title=title, title_justify="left")
+    table.columns[2].justify = "right"
+    for row in told:
+        cells = (row["query"], row["host"] or "", f"{len(row['alerts']):,}", row["summary"])
+        table.add_row(*map(Text, cells))
     return table
 
 

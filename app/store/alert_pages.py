@@ -48,6 +48,8 @@ class AlertFilter:
     to_ms: int | None = None
     merged: bool = True
     """False: without alerts that became part of another one."""
+    members: bool = True
+    """False: without alerts that are part of an incident."""
     limit: int = 100
     offset: int = 0
 
@@ -233,6 +235,8 @@ def _terms(
         checked.append(AlertRow.end_ms >= wanted.from_ms)
     if not wanted.merged:
         checked.append(AlertRow.merged_into.is_(None))
+    if not wanted.members:
+        checked.append(AlertRow.incident_id.is_(None))
     return [*terms, *(filtered_later(term) for term in checked)]
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
 from app.store import active, alert_pages, believed, owner
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
+from app.store.bulk import in_chunks
 from app.store.damage import damage_of, damaged
 from app.store.models import (
     AlertChangeRow,
@@ -24,6 +25,7 @@ from app.store.models import (
     Base,
     CheckpointRow,
     EvidenceRow,
+    IncidentMemberRow,
     LateEventRow,
     NotificationRow,
     ProblemRow,
@@ -39,9 +41,11 @@ from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_ov
 from app.store.owner import Claimant
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY
+from app.store.writing.incidents import has_open_members
 from app.store.writing.writer import Writer
 
 Row = TypeVar("Row", bound=Base)
+Answer = TypeVar("Answer")
 
 _ID_BEGINNING = re.compile("[0-9a-f]{4,32}")
 
@@ -231,6 +235,31 @@ class Store:
                 tuple(session.scalars(_messages_about(alert.id))),
             )
 
+    def members_of(self, incident_ids: Sequence[str]) -> dict[str, list[AlertRow]]:
+        """The alerts of incidents by the incident, the earliest first; others are not among them."""
+        found: dict[str, list[AlertRow]] = {}
+        with self._reading() as session:
+            for chunk in in_chunks(incident_ids):
+                of = select(IncidentMemberRow.incident_id, AlertRow).join(
+                    AlertRow, AlertRow.id == IncidentMemberRow.alert_id
+                )
+                of = of.where(IncidentMemberRow.incident_id.in_(chunk), AlertRow.merged_into.is_(None))
+                order = (AlertRow.start_ms, AlertRow.id)
+                for incident, alert in session.execute(of.order_by(*order).options(alert_pages.with_hosts())):
+                    found.setdefault(incident, []).append(alert)
+        return found
+
+    def incidents_of(self, alert_id: str) -> list[AlertRow]:
+        """The incidents that an alert is part of, the latest first."""
+        of = select(AlertRow).join(IncidentMemberRow, IncidentMemberRow.incident_id == AlertRow.id)
+        of = of.where(IncidentMemberRow.alert_id == alert_id).order_by(AlertRow.start_ms.desc(), AlertRow.id)
+        return self._all(of.options(alert_pages.with_hosts()))
+
+    def read(self, ask: Callable[[Session], Answer]) -> Answer:
+        """What `ask` makes of what is stored; raises StoreError."""
+        with self._reading() as session:
+            return ask(session)
+
     def reports(
         self,
         query: str | None = None,
@@ -393,7 +422,9 @@ class Store:
     def n_over(self, watermark_ms: int, at_most: int) -> int:
         """How many open alerts the watermark has passed, counted up to `at_most`."""
         over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
-        counted = select(AlertRow.id).where(AlertRow.open.is_(True), over).limit(at_most).subquery()
+        counted = (
+            select(AlertRow.id).where(AlertRow.open.is_(True), over, ~has_open_members()).limit(at_most).subquery()
+        )
         with self._reading() as session:
             return session.scalar(select(func.count()).select_from(counted)) or 0
 

@@ -48,6 +48,8 @@ class AlertRow(Base):
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
         Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
         Index("ix_alerts_to_tell", "id", sqlite_where=text("to_tell IS 1"), postgresql_where=text("to_tell IS true")),
+        Index("ix_alerts_inhibited", "inhibited", "id"),
+        Index("ix_alerts_incident", "incident_id"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -65,6 +67,13 @@ class AlertRow(Base):
     silenced: Mapped[bool] = mapped_column(server_default=false())
     """Whether a silence covers it, as of its last change; of one that is over: until who believes that it fires can be
     told so."""
+    inhibited: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether it is part of an incident that goes on, which is told in its place; of one that is over: until who
+    believes that it fires can be told so."""
+    is_incident: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether other alerts are part of it, see `incident_members`."""
+    incident_id: Mapped[str | None] = mapped_column(String(32), default=None)
+    """The incident that it is part of, the latest of several; null: none."""
     open: Mapped[bool]
     """Whether matches can still join: false once the watermark has passed the end and the gap."""
     start_ms: Mapped[int]
@@ -136,6 +145,19 @@ class AlertHostRow(Base):
     value: Mapped[Any] = mapped_column(JSON(none_as_null=True), nullable=True)
     start_ms: Mapped[int]
     """The alert's: pages of a host's alerts are read in this order."""
+
+
+class IncidentMemberRow(Base):
+    """An alert that is part of an incident: the incident's matches bind matches of it."""
+
+    __tablename__ = "incident_members"
+    __table_args__ = (Index("ix_incident_members_alert", "alert_id"),)
+
+    incident_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    covered: Mapped[bool]
+    """Whether the incident may be told in its place: not when the alert is more severe."""
+    joined_ms: Mapped[int]
 
 
 class AlertChangeRow(Base):
@@ -328,6 +350,10 @@ class GroupMemberRow(Base):
     hidden: Mapped[bool]
     """Whether it was silenced, inhibited or muted when the group was looked at: of such a one that is over by then
     nobody is told."""
+    escalate_ms: Mapped[int | None] = mapped_column(default=None)
+    """When somebody else is told, unless it is acknowledged; null: nobody is, or the timer has not begun."""
+    escalated: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether somebody else is told as well."""
 
 
 class ReceiverStatusRow(Base):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, select
+from sqlalchemy import ColumnElement, delete, exists, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from app.settings import Retention
@@ -26,6 +26,7 @@ from app.store.models import (
 )
 
 MAX_PER_CALL = 10_000
+_INCIDENT = aliased(AlertRow)
 _PROGRESS = "retention"
 """Row of process_status that says how far evidence was deleted."""
 
@@ -61,7 +62,17 @@ def apply_retention(session: Session, retention: Retention, now_ms: int) -> dict
     for table, (name, conditions) in old.items():
         found = session.scalars(select(name).where(*conditions).limit(MAX_PER_CALL)).all()
         removed[table] = _delete(session, name, found, conditions)
+        if table == "alerts":
+            _leave_incidents(session, found)
     return removed
+
+
+def _leave_incidents(session: Session, incident_ids: Sequence[str]) -> None:
+    """Alerts that outlive their incident stand by themselves."""
+    for chunk in in_chunks(incident_ids):
+        is_gone = ~exists().where(_INCIDENT.id == AlertRow.incident_id)
+        left = update(AlertRow).where(AlertRow.incident_id.in_(chunk), is_gone).values(incident_id=None)
+        session.execute(left.execution_options(synchronize_session=False))
 
 
 def _remove_evidence(session: Session, before_ms: int) -> int:

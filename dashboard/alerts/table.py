@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -26,6 +26,7 @@ _COLUMNS = {
     "severity": st.column_config.TextColumn("Severity", width=90),
     "state": st.column_config.TextColumn("State", width=135),
     "host": st.column_config.TextColumn("Host", width=80, help="The first suspect"),
+    "alerts": st.column_config.TextColumn("Alerts", width=70, help="Of an incident: the alerts behind it"),
     "summary": st.column_config.TextColumn("Summary", width=350),
     "start": st.column_config.TextColumn("Began", width=145),
     "lasted": st.column_config.TextColumn("Lasted", width=90),
@@ -44,14 +45,16 @@ class PageStart:
     before: Cursor | None = None
 
 
-def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
-    """One row per alert; all text inert."""
+def frame(alerts: Sequence[AlertRow], n_behind: Mapping[str, int] | None = None) -> pd.DataFrame:
+    """One row per alert; all text inert. `n_behind`: how many alerts are behind incidents, by their ids."""
+    counted = n_behind or {}
     until_ms = present_ms()
     rows = [
         {
             "link": links.url("alert", id=alert.id),
             "severity": signed(alert.severity),
             "state": standing(alert.state, alert.silenced),
+            "alerts": f"{counted[alert.id]:,}" if alert.id in counted else "",
             "summary": inert(alert.summary),
             "start": times.shown(alert.onset_ms),
             "lasted": lasted_text(alert, until_ms),
@@ -63,10 +66,12 @@ def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
         }
         for alert in alerts
     ]
-    return pd.DataFrame(rows, columns=list(_COLUMNS), dtype="string")
+    return pd.DataFrame(rows, columns=[name for name in _COLUMNS if counted or name != "alerts"], dtype="string")
 
 
-def select(alerts: Sequence[AlertRow], key: str, *, without: Sequence[str] = ()) -> list[AlertRow]:
+def select(
+    alerts: Sequence[AlertRow], key: str, *, without: Sequence[str] = (), n_behind: Mapping[str, int] | None = None
+) -> list[AlertRow]:
     """Show the table; returns the alerts whose rows are selected.
 
     The widget is named after its rows: when an alert joins the list between a look and a click, the click is lost
@@ -74,7 +79,7 @@ def select(alerts: Sequence[AlertRow], key: str, *, without: Sequence[str] = ())
     """
     shown = [name for name in _COLUMNS if name not in without]
     event = st.dataframe(
-        frame(alerts).style.map(styled, subset=["severity"]),
+        frame(alerts, n_behind).style.map(styled, subset=["severity"]),
         hide_index=True,
         height=min(MAX_HEIGHT_PX, (len(alerts) + 1) * ROW_PX + 3),
         row_height=ROW_PX,

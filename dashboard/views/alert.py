@@ -21,7 +21,7 @@ from dashboard.alerts.runbook import runbook_md
 from dashboard.alerts.words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS
 from dashboard.queries.list import is_about_trends
-from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
+from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value
 from dashboard.watch_banner import present_ms
@@ -38,6 +38,8 @@ MAX_HOST_LINKS = 10
 ROLES = {"suspect": "Suspected:", "affected": "Affected:"}
 
 MAX_NEIGHBOURS = 20
+MAX_BEHIND = 200
+"""Alerts behind an incident that are shown."""
 MAX_ID_CHARS = 64
 
 
@@ -70,6 +72,7 @@ def _show(details: AlertDetails) -> None:
     _facts(alert)
     _hosts(alert)
     _links(alert)
+    _incident(alert)
     _what_to_do(alert)
     if alert_actions.offer([alert], "alert"):
         st.rerun()
@@ -96,6 +99,25 @@ def _head(alert: AlertRow) -> None:
     if alert.merged_into is not None:
         st.info("A match joined this alert with an earlier one, which goes on for both.", icon=":material/merge:")
         links.link("alert", "Go to the alert that it became part of", icon=":material/merge:", id=alert.merged_into)
+
+
+def _incident(alert: AlertRow) -> None:
+    """Of an incident what it rests on; of an alert behind one, that one."""
+    opened = store()
+    for incident in opened.incidents_of(alert.id):
+        told = "It is told in its place while it goes on." if alert.inhibited else ""
+        st.info(f"Part of the incident: {md(incident.summary, 500)}. {told}", icon=":material/account_tree:")
+        links.link("alert", "Go to the incident", icon=":material/account_tree:", id=incident.id)
+    if not alert.is_incident:
+        return
+    case = opened.read(lambda session: case_of(session, alert))
+    st.subheader(f"Alerts behind it: {case['n_members']:,}", anchor=False)
+    for word, sentences in (("For it", case["for"]), ("Against it", case["against"])):
+        st.markdown(f"**{word}:** {'; '.join(md(text, 500) for text in sentences) or 'nothing known'}")
+    if members := opened.members_of([alert.id]).get(alert.id):
+        alert_table.show(members[:MAX_BEHIND], key="behind")
+        if len(members) > MAX_BEHIND:
+            st.caption(f"and {len(members) - MAX_BEHIND:,} more")
 
 
 def _facts(alert: AlertRow) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -16,6 +16,7 @@ from dashboard.alerts import table as alert_table
 from dashboard.alerts.words import n_alerts
 from dashboard.looks import SEVERITIES, signed
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Store, Watch, now_ms, store, watched
+from dashboard.text import md
 
 REFRESH_S = 10
 COUNTED = 10_000
@@ -38,13 +39,19 @@ def page() -> None:
     st.title("Alerts")
     opened = store()
     glance = st.container()
-    wanted = alert_filters.chosen(opened)
+    wanted = by_incident(alert_filters.chosen(opened))
     _forget_places(wanted)
     with glance:
         _glance()
     for section in sections(wanted):
         _section(section)
     alert_silences.show()
+
+
+def by_incident(wanted: AlertFilter) -> AlertFilter:
+    """Alerts behind an incident are shown with it; where something is looked for, each by itself."""
+    looks_for = wanted.queries or wanted.severities or wanted.job_id or wanted.host
+    return wanted if looks_for else replace(wanted, members=False)
 
 
 def sections(wanted: AlertFilter) -> list[Section]:
@@ -87,13 +94,26 @@ def _section(section: Section) -> None:
         _empty(opened, section)
         return
     without = ("state",) if len(section.wanted.states) == 1 else ()
-    selected = alert_table.select(shown.alerts, key, without=without)
+    behind = opened.members_of([alert.id for alert in shown.alerts if alert.is_incident])
+    n_behind = {incident: len(alerts) for incident, alerts in behind.items()}
+    selected = alert_table.select(shown.alerts, key, without=without, n_behind=n_behind)
     if selected:
         _selected(selected, key)
         if alert_actions.offer(selected, key):
             alert_table.clear_selection(key)
             st.rerun()
     alert_table.pager(shown, section.name)
+    if not section.wanted.members:
+        _behind_incidents(shown.alerts, behind, key)
+
+
+def _behind_incidents(shown: Sequence[AlertRow], behind: Mapping[str, Sequence[AlertRow]], key: str) -> None:
+    """The alerts behind each incident of the list, folded."""
+    for incident in shown:
+        if members := behind.get(incident.id):
+            title = f"{n_alerts(len(members), True)} behind: {md(incident.summary, 200)}"
+            with st.expander(title, icon=":material/account_tree:"):
+                alert_table.show(members, key=f"{key}-behind-{incident.id}")
 
 
 def _held(opened: Store, section: Section, key: str) -> AlertPage:
@@ -132,7 +152,7 @@ def _empty(opened: Store, section: Section) -> None:
         if st.button("Show the newest", key=f"{section.name}-first"):
             del st.query_params[section.name]
             st.rerun()
-    elif alert_filters.is_set(replace(section.wanted, states=())):
+    elif alert_filters.is_set(replace(section.wanted, states=(), members=True)):
         st.info("No alert fits these filters.", icon=":material/filter_alt_off:")
         st.button("Clear the filters", key=f"{section.name}-unfilter", on_click=alert_filters.clear)
     elif section.name == "before" and opened.process_status() is None:

@@ -11,18 +11,23 @@ from engine.language.templates import ASPECTS, FORMATS, placeholders
 from engine.language.types import Kind
 
 
-def check_alert_clauses(query: Query, kinds: dict[str, Kind], scope: Scope, checked: Checked) -> None:
-    """Check what ALERT, REPORT, SHOW, HOSTS and ONSET say of the values of RETURN (by name) and the variables.
+def check_alert_clauses(
+    query: Query, kinds: dict[str, Kind], key: dict[str, Kind], scope: Scope, checked: Checked
+) -> None:
+    """Check what ALERT, INCIDENT, REPORT, SHOW, HOSTS and ONSET say of the values of RETURN (by name), of the
+    attributes of the partition key, which the text and HOSTS may name as well, and of the variables.
 
     Raises QueryTypeError with the place and the remedy.
     """
-    _AlertClauses(query, kinds, checked).check(scope)
+    _AlertClauses(query, kinds, {**key, **kinds}, checked).check(scope)
 
 
 @dataclass(frozen=True)
 class _AlertClauses:
     query: Query
     kinds: dict[str, Kind]
+    named: dict[str, Kind]
+    """What the text and HOSTS may name."""
     checked: Checked
 
     def check(self, scope: Scope) -> None:
@@ -43,8 +48,9 @@ class _AlertClauses:
             inside = braces[1:-1]
             name, colon, form = inside.partition(":")
             name, dot, aspect = name.partition(".")
-            self._check_name(name, f"the text mentions {shown(braces)}", notice)
+            self._check_named(name, f"the text mentions {shown(braces)}", notice)
             if dot:
+                self._check_name(name, f"the text mentions {shown(braces)}", notice)
                 self._check_aspect(braces, name, aspect, notice)
             if colon:
                 self._check_format(braces, name, form, notice)
@@ -74,10 +80,10 @@ class _AlertClauses:
                 f"one of {', '.join(f'{known} (of {unit})' for known, unit in FORMATS.items())}",
                 did_you_mean(form, FORMATS),
             )
-        if not self.kinds[name].is_number:
+        if not self.named[name].is_number:
             raise self.checked.error(
                 notice.span,
-                f"the text mentions {shown(braces)}, but {name} is {self.kinds[name].value}",
+                f"the text mentions {shown(braces)}, but {name} is {self.named[name].value}",
                 f"a number for {form}",
                 f"write {{{name}}}",
             )
@@ -101,11 +107,11 @@ class _AlertClauses:
         self._check_number(item.aspect, item.name, f"SHOW asks for {item.aspect.value} {item.name}", item)
 
     def _check_host(self, host: NamedHost) -> None:
-        self._check_name(host.name, f"HOSTS names {host.name}", host)
-        if self.kinds[host.name].is_number and self.kinds[host.name] is not Kind.NULL:
+        self._check_named(host.name, f"HOSTS names {host.name}", host)
+        if self.named[host.name].is_number and self.named[host.name] is not Kind.NULL:
             raise self.checked.error(
                 host.span,
-                f"HOSTS names {host.name}, which is {self.kinds[host.name].value}",
+                f"HOSTS names {host.name}, which is {self.named[host.name].value}",
                 "a value of RETURN that is the name of a host",
             )
         if host.value is not None:
@@ -136,6 +142,10 @@ class _AlertClauses:
                 "a number for MAX and MIN",
                 "ask for FIRST or LAST",
             )
+
+    def _check_named(self, name: str, where: str, node: Notice | NamedHost) -> None:
+        if name not in self.named:
+            self._check_name(name, where, node)
 
     def _check_name(self, name: str, where: str, node: Notice | Shown | NamedHost) -> None:
         if name not in self.kinds:

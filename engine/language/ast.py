@@ -293,7 +293,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`ALERT severity 'summary' PER name, ...` or `REPORT 'summary'`.
+    """`ALERT severity 'summary' PER name, ...`, `INCIDENT severity 'summary' PER name, ...` or `REPORT 'summary'`.
 
     `{name}` in the summary stands for a RETURN value (`engine.language.templates`). PER names RETURN values that tell
     alerts of one partition apart: one alert per partition key and these values.
@@ -302,6 +302,8 @@ class Notice:
     severity: Severity
     summary: str
     per: tuple[str, ...] = ()
+    is_incident: bool = False
+    """Whether the alerts of the matches that it binds are part of its own."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

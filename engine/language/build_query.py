@@ -222,6 +222,14 @@ def _parameters(clause: Branch, source: Source) -> Fields:
 
 
 def _alert(clause: Branch, source: Source) -> Fields:
+    return {"notice": _raised(clause, source)}
+
+
+def _incident(clause: Branch, source: Source) -> Fields:
+    return {"notice": replace(_raised(clause, source), is_incident=True)}
+
+
+def _raised(clause: Branch, source: Source) -> Notice:
     severity, summary, *per = _tokens(clause)
     if severity.lower() not in _SEVERITIES:
         raise source.syntax_error(
@@ -230,8 +238,8 @@ def _alert(clause: Branch, source: Source) -> Fields:
             ", ".join(_SEVERITIES),
             did_you_mean(severity, _SEVERITIES),
         )
-    notice = Notice(_SEVERITIES[severity.lower()], string_value(summary), tuple(map(str, per)), span_of(clause))
-    return {"notice": notice}
+    given = tuple(map(str, per))
+    return Notice(_SEVERITIES[severity.lower()], string_value(summary), given, span=span_of(clause))
 
 
 def _report(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
@@ -367,8 +375,9 @@ _CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {
     "ties_clause": ("TIES", _ties),
     "return_clause": ("RETURN", _returns),
     "parameters_clause": ("PARAMETERS", _parameters),
-    "alert_clause": ("ALERT or REPORT", _alert),
-    "report_clause": ("ALERT or REPORT", _report),
+    "alert_clause": ("ALERT, INCIDENT or REPORT", _alert),
+    "incident_clause": ("ALERT, INCIDENT or REPORT", _incident),
+    "report_clause": ("ALERT, INCIDENT or REPORT", _report),
     "group_gap_clause": ("GROUP_GAP", _group_gap),
     "show_clause": ("SHOW", _show),
     "hosts_clause": ("HOSTS", _hosts),

@@ -143,7 +143,10 @@ def _alerting(query: Query) -> list[str]:
         summary = _value(query.notice.summary)
         severity = query.notice.severity
         per = f" PER {', '.join(query.notice.per)}" if query.notice.per else ""
-        lines.append(f"REPORT {summary}" if severity is Severity.REPORT else f"ALERT {severity.value} {summary}{per}")
+        raised = "INCIDENT" if query.notice.is_incident else "ALERT"
+        lines.append(
+            f"REPORT {summary}" if severity is Severity.REPORT else f"{raised} {severity.value} {summary}{per}"
+        )
     if query.shown:
         lines.append("SHOW " + ", ".join(map(_shown, query.shown)))
     if query.hosts:

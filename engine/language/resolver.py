@@ -24,7 +24,7 @@ from engine.language.trend_checks import (
     refuse_trend_clauses,
     with_trend_defaults,
 )
-from engine.language.types import Kind, TypeChecker
+from engine.language.types import Kind, TypeChecker, kind_of
 
 _NO_PARAMETERS: Mapping[str, Value] = MappingProxyType({})
 _RETURN_TYPES = {Kind.INT: AttributeType.INT, Kind.STRING: AttributeType.STRING}
@@ -140,7 +140,9 @@ def resolve(
         parameters=values,
         variables=scope,
         reading=reading,
-        return_types=_check_results(plain, scope, TypeChecker(scope, schema, checked, True, aggregates)),
+        return_types=_check_results(
+            plain, scope, TypeChecker(scope, schema, checked, True, aggregates), _kinds_of(key, schema)
+        ),
         warnings=unsatisfiable_predicates(plain, scope, schema, reading, checked, tuple(aggregates)),
     )
 
@@ -165,7 +167,7 @@ def _resolve_trends(
         parameters=values,
         variables=scope,
         reading=(),
-        return_types=_check_results(plain, scope, results),
+        return_types=_check_results(plain, scope, results, {}),
     )
 
 
@@ -238,11 +240,15 @@ def _key(
     return tuple(key), keyed
 
 
-def _check_results(query: Query, scope: Scope, checker: TypeChecker) -> tuple[AttributeType, ...]:
+def _kinds_of(key: tuple[str, ...], schema: EventSchema) -> dict[str, Kind]:
+    return {name: kind_of(schema.attributes[name]) for name in key}
+
+
+def _check_results(query: Query, scope: Scope, checker: TypeChecker, key: dict[str, Kind]) -> tuple[AttributeType, ...]:
     kinds = {item.name: checker.value(item.expression) for item in query.returns}
     if query.having is not None:
         checker.condition(query.having)
-    check_alert_clauses(query, kinds, scope, checker.checked)
+    check_alert_clauses(query, kinds, key, scope, checker.checked)
     return tuple(_RETURN_TYPES.get(kind, AttributeType.FLOAT) for kind in kinds.values())
 
 

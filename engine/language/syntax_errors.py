@@ -25,6 +25,7 @@ CLAUSES = frozenset(
         "PARAMETERS",
         "ALERT",
         "REPORT",
+        "INCIDENT",
         "GROUP_GAP",
         "SLIDE",
         "OPEN",

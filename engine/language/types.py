@@ -54,6 +54,11 @@ class Kind(Enum):
 _KINDS = {AttributeType.INT: Kind.INT, AttributeType.FLOAT: Kind.FLOAT, AttributeType.STRING: Kind.STRING}
 
 
+def kind_of(attribute: AttributeType) -> Kind:
+    """What an attribute of events is in an expression."""
+    return _KINDS[attribute]
+
+
 @dataclass(frozen=True)
 class TypeChecker:
     """Checks expressions against the variables of a pattern and the schema.

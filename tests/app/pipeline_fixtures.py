@@ -13,6 +13,7 @@ from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.clock import SetClock
 from app.event_log import EventLog, EventLogReader
+from app.live.bound_matches import BoundMatches
 from app.live.checkpoint import CheckpointFolder
 from app.live.deduplicate import Deduplicator
 from app.live.histories import HistoryReplay
@@ -160,6 +161,7 @@ def start(
     collectors: Sequence[Collector] | None = None,
     matcher: Matcher | None = None,
     bound: LatencyBound | None = None,
+    bound_matches: BoundMatches | None = None,
 ) -> Process:
     """Build the pipeline and take up the store's checkpoint, as `clustercep run` does.
 
@@ -179,6 +181,7 @@ def start(
         ),
         matcher=PairMatcher() if matcher is None else matcher,
         bound=bound,
+        bound_matches=BoundMatches({}) if bound_matches is None else bound_matches,
         histories=HistoryReplay(PairMatcher),
         recent=RecentEvents({"MapStart": 1_000, "MapEnd": 1_000}) if recent is None else recent,
         alerting=alerting or options(ops=receiver()),

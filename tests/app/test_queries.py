@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from app.alerting.text import fill, placeholders, runbook_sections
-from app.queries import Loaded, load_queries
+from app.queries import Loaded, load_queries, without_incidents
 from app.settings import Queries, Severity
 from collectors.schema import load_event_types
 
@@ -221,3 +221,33 @@ def test_rows_about_trends_can_be_reports(folder: Path) -> None:
     loaded = load_queries(Queries(directory=folder), 7)
     assert not loaded.problems
     assert loaded.infos["other"].is_report
+
+
+TOGETHER = """PATTERN SEQ(slow a, slow b) WHERE skip_till_any_match { [host] AND a.task_id != b.task_id } WITHIN 1 hour
+INCIDENT info 'tasks are slow on {host}' HOSTS SUSPECT host"""
+WITH_HOST = QUERY.replace("RETURN a.task_id", "RETURN b.host, a.task_id")
+
+
+def test_an_incident_knows_whose_alerts_are_part_of_it(folder: Path) -> None:
+    loaded = load_queries(Queries(directory=write(folder, slow__cep=WITH_HOST, other__cep=TOGETHER)), 7)
+    assert loaded.problems == ()
+    other, slow = loaded.infos["other"], loaded.infos["slow"]
+    assert (other.binds, other.is_incident, slow.is_incident) == ({"slow"}, True, False)
+    assert slow.depth < other.depth
+    assert without_incidents(loaded).infos.keys() == {"slow"}
+
+
+def test_incidents_of_queries_that_are_disabled_do_not_run_and_say_why(folder: Path) -> None:
+    above = TOGETHER.replace("slow a, slow b", "other a, other b").replace(" AND a.task_id != b.task_id", "")
+    write(folder, slow__cep=WITH_HOST, other__cep=TOGETHER.replace("HOSTS", "RETURN a.task_id HOSTS"), above__cep=above)
+    loaded = load_queries(Queries(directory=folder, disabled=("slow",)), 7)
+    assert (loaded.compiled, loaded.problems) == ((), ())
+    above_text, other_text = loaded.left_out
+    assert other_text.endswith("other.cep: left out: it uses the matches of slow, which does not run")
+    assert above_text.endswith("above.cep: left out: it uses the matches of other, which does not run")
+
+
+def test_an_incident_without_alerts_is_refused(folder: Path) -> None:
+    write(folder, other__cep=QUERY.replace("ALERT", "INCIDENT"))
+    (problem,) = load_queries(Queries(directory=folder), 7).problems
+    assert "other.cep: INCIDENT binds no alerts; expected the match of a query with ALERT" in problem

@@ -12,12 +12,13 @@ from typing import Any
 
 import structlog
 
-from app.alerting.dispatch.entering import enter
+from app.alerting.case import case_of
+from app.alerting.dispatch.entering import enter, hears_of
 from app.alerting.dispatch.flush import Flush, Member, Now, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
-from app.alerting.dispatch.routes import Routing, Timing
+from app.alerting.dispatch.routes import Routing, Timing, target_of
 from app.alerting.episodes import digest
 from app.alerting.lifecycle import State
 from app.alerting.notices import Snapshot
@@ -146,11 +147,15 @@ class Dispatcher:
                 break
             taken.append(group)
         members = self._silenced_now(writer, writer.groups.members([group.id for group in taken]))
+        members = self._inhibited_for(writer, taken, members)
         inhibitions = self._inhibitions(writer)
         looks = [self._flush(writer, group, members[group.id], inhibitions) for group in taken]
         told = [look for look in looks if look is not None and look.found.reason is not None]
         self._tell(writer, told)
         self._keep(writer, [look for look in looks if look is not None])
+        for look in looks:
+            if look is not None and not look.is_empty:
+                self._escalate(writer, look, members[look.group.id])
         return len(told), taken[-1].id
 
     def _silenced_now(self, writer: Writer, members: dict[str, list[Stored]]) -> dict[str, list[Stored]]:
@@ -167,6 +172,27 @@ class Dispatcher:
             ]
             for group, found in members.items()
         }
+
+    def _inhibited_for(
+        self, writer: Writer, groups: Sequence[AlertGroupRow], members: dict[str, list[Stored]]
+    ) -> dict[str, list[Stored]]:
+        """An incident hides its alerts from the receivers that hear of it, and from no others."""
+        inhibited = {member.alert_id for found in members.values() for member in found if member.inhibited}
+        routing = self._telling.routing
+        if not inhibited or routing is None:
+            return members
+        incidents = writer.incidents.covering(sorted(inhibited))
+        hearing = {
+            alert_id: frozenset().union(*(hears_of(routing, of.labels, of.severity) for of in found))
+            for alert_id, found in incidents.items()
+        }
+        receivers = {group.id: group.receiver for group in groups}
+
+        def as_for(group: str, member: Stored) -> Stored:
+            is_told = not member.inhibited or receivers[group] in hearing.get(member.alert_id, ())
+            return member if is_told else replace(member, inhibited=False)
+
+        return {group: [as_for(group, member) for member in found] for group, found in members.items()}
 
     @staticmethod
     def _keep(writer: Writer, looks: Sequence[_Look]) -> None:
@@ -219,6 +245,39 @@ class Dispatcher:
         group.flush_ms = now_ms + timing.group_interval_ms
         return _Look(group, found, now_ms, is_empty=len(found.gone) == len(members))
 
+    def _escalate(self, writer: Writer, look: _Look, members: Sequence[Stored]) -> None:
+        """Begin the timers of what was told, and tell the second receiver of what nobody has acknowledged since."""
+        routing = self._telling.routing
+        route = None if routing is None else routing.route(look.group.route)
+        if routing is None or route is None or route.escalation is None:
+            return
+        escalation, gone, told = route.escalation, set(look.found.gone), set(look.found.told)
+        waiting = [
+            member
+            for member in members
+            if member.state == State.FIRING and not member.escalated and member.alert_id not in gone
+            and (member.told or member.alert_id in told) and not member.silenced and not member.inhibited
+        ]  # fmt: skip
+        after_ms, now_ms = escalation.after_ms, look.now_ms
+        timers = {  # one further ahead than it can be was set before the clock was set back
+            member.alert_id: now_ms + after_ms
+            for member in waiting
+            if member.escalate_ms is None or member.escalate_ms > now_ms + after_ms
+        }
+        writer.groups.set_timers([(look.group.id, alert_id, at_ms) for alert_id, at_ms in timers.items()])
+        due = [m for m in waiting if m.alert_id not in timers and m.escalate_ms is not None and m.escalate_ms <= now_ms]
+        alerts = writer.groups.alerts([member.alert_id for member in due])
+        for member in due:
+            alert, target = alerts[member.alert_id], target_of(escalation.route, member.labels)
+            receiver = escalation.route.receiver
+            writer.groups.enter(target, escalation.route.identity, receiver, alert, member.fingerprint, now_ms, now_ms)
+            log.info("escalated", alert=alert.id, query=alert.query, receiver=receiver)
+        writer.groups.set_escalated([(look.group.id, member.alert_id) for member in due])
+        if due:
+            writer.rows.flush()
+        left = [timers.get(m.alert_id, m.escalate_ms) for m in waiting if m not in due]
+        look.group.flush_ms = min([look.group.flush_ms, *(at_ms for at_ms in left if at_ms is not None)])
+
     def _tell(self, writer: Writer, looks: Sequence[_Look]) -> None:
         """Write the messages of groups into the outbox."""
         if not looks:
@@ -228,7 +287,7 @@ class Dispatcher:
         orders = [_in_order(look.found) for look in looks]
         alerts = writer.groups.alerts([member.alert_id for in_order in orders for member in in_order[:MAX_ALERTS]])
         messages = [
-            self._message(look, in_order, alerts, pending.get(look.group.id, ()))
+            self._message(writer, look, in_order, alerts, pending.get(look.group.id, ()))
             for look, in_order in zip(looks, orders, strict=True)
         ]
         are_new = writer.outbox.add_all(messages)
@@ -248,6 +307,7 @@ class Dispatcher:
 
     def _message(
         self,
+        writer: Writer,
         look: _Look,
         in_order: Sequence[Member],
         alerts: Mapping[str, AlertRow],
@@ -258,7 +318,7 @@ class Dispatcher:
         assert found.reason is not None, "asked of groups that have something to tell"
         firing = {member.alert_id for member in found.firing}
         snapshots = [
-            _as_told(snapshot_of(alerts[member.alert_id]), fires=member.alert_id in firing)
+            _as_told(_snapshot(writer, alerts[member.alert_id]), fires=member.alert_id in firing)
             for member in in_order[:MAX_ALERTS]
         ]
         before = self._resolved_before(pending, in_order)[:MAX_ALERTS]
@@ -352,6 +412,10 @@ def _in_order(found: Flush) -> list[Member]:
     news = {member.alert_id for member in found.news}
     going_on = [member for member in found.firing if member.alert_id not in news]
     return [*sorted(found.news, key=place), *sorted(found.resolved, key=place), *sorted(going_on, key=place)]
+
+
+def _snapshot(writer: Writer, alert: AlertRow) -> Snapshot:
+    return snapshot_of(alert, case_of(writer.session, alert) if alert.is_incident else None)
 
 
 def _as_told(snapshot: Snapshot, *, fires: bool) -> Snapshot:

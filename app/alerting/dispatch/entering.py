@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from app.alerting.dispatch.routes import Routing
@@ -11,7 +11,18 @@ from app.settings import Severity
 
 if TYPE_CHECKING:
     from app.store.models import AlertRow
+    from app.store.writing.groups import Target
     from app.store.writing.writer import Writer
+
+
+def hears_of(routing: Routing, labels: Mapping[str, str], severity: str) -> frozenset[str]:
+    """The receivers that are told of an alert with these labels."""
+    found = set()
+    for route in routing.matched(labels):
+        receiver = routing.receivers[route.receiver]
+        if receiver.enabled and Severity(severity).rank >= receiver.min_severity.rank:
+            found.add(route.receiver)
+    return frozenset(found)
 
 
 def enter(
@@ -21,10 +32,12 @@ def enter(
     now_ms: int,
     max_age_ms: int,
     leave_out: Callable[[str], bool] = lambda _receiver: False,
+    goes_on: Callable[[str], Target | None] = lambda _receiver: None,
 ) -> list[str]:
     """Put an alert into its groups; returns what is said of each receiver, for the log.
 
-    `leave_out`: of a receiver's name, whether it knows of the alert otherwise.
+    `leave_out`: of a receiver's name, whether it knows of the alert otherwise. `goes_on`: the group in whose thread an
+    incident is told to a receiver, since it has told of an alert behind it; None: in that of its own labels.
     """
     said: list[str] = []
     by_labels = fingerprint(alert.labels)
@@ -39,9 +52,10 @@ def enter(
             said.append(f"{name} is not told: it is too old to be news")
         elif not leave_out(name):
             flush_ms = now_ms + target.route.timing.group_wait_ms
-            writer.groups.enter(target, target.route.identity, name, alert, by_labels, flush_ms, now_ms)
-            said.append(f"{name} is told with the group {target.key}")
+            group = goes_on(name) or target
+            writer.groups.enter(group, target.route.identity, name, alert, by_labels, flush_ms, now_ms)
+            said.append(f"{name} is told with the group {group.key}")
     return said
 
 
-__all__ = ["enter"]
+__all__ = ["enter", "hears_of"]

@@ -56,6 +56,11 @@ class Member(Protocol):
         ...
 
     @property
+    def inhibited(self) -> bool:
+        """Whether the receiver is told of an incident in its place."""
+        ...
+
+    @property
     def severity(self) -> str:
         """Of the alert."""
         ...
@@ -150,7 +155,11 @@ def _look_at(same: Sequence[Member], now: Now, result: Flush) -> bool:
         result.gone += [member.alert_id for member in over]
         if was_told:
             result.told += [member.alert_id for member in going_on if not member.told]
-        told_of = [member for member in going_on if not member.silenced and now.inhibited_by(member.labels) is None]
+        told_of = [
+            member
+            for member in going_on
+            if not member.silenced and not member.inhibited and now.inhibited_by(member.labels) is None
+        ]
         shown = set() if now.is_muted else {member.alert_id for member in told_of}
         result.hidden += [m.alert_id for m in going_on if not m.hidden and m.alert_id not in shown]
         if not told_of:
@@ -169,7 +178,8 @@ def _look_at(same: Sequence[Member], now: Now, result: Flush) -> bool:
         else:
             result.gone += [member.alert_id for member in over]
         return was_told
-    is_hidden = now.is_muted or latest.hidden or latest.silenced or now.inhibited_by(latest.labels) is not None
+    is_hidden = now.is_muted or latest.hidden or latest.silenced or latest.inhibited
+    is_hidden = is_hidden or now.inhibited_by(latest.labels) is not None
     if is_hidden or not _is_news(latest, now):
         result.gone += [member.alert_id for member in over]
     else:

@@ -41,6 +41,7 @@ class Route:
     timing: Timing
     mute: tuple[TimeIntervalSettings, ...] = ()
     active: tuple[TimeIntervalSettings, ...] = ()
+    escalation: Escalation | None = None
     routes: tuple[Route, ...] = ()
 
     def matched(self, labels: Mapping[str, str]) -> list[Route]:
@@ -71,10 +72,22 @@ class Route:
         return {name: labels[name] for name in sorted(self.group_by) if name in labels}
 
     def all(self) -> Iterator[Route]:
-        """It and all nodes below."""
+        """It and all nodes below, with those that tell what is escalated."""
         yield self
+        if self.escalation is not None:
+            yield self.escalation.route
         for route in self.routes:
             yield from route.all()
+
+
+@dataclass(frozen=True)
+class Escalation:
+    """Whom a node tells besides of what nobody acknowledges."""
+
+    after_ms: int
+    """Since its receiver was told that the alert fires."""
+    route: Route
+    """Leads to the second receiver; nothing matches it."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +192,27 @@ def _route(
         mute=tuple(intervals[name] for name in settings.mute_time_intervals),
         active=tuple(intervals[name] for name in settings.active_time_intervals),
     )
+    route = replace(route, escalation=_escalation(settings, route, above.escalation))
     below = tuple(_route(child, route, intervals, n_of_kind) for child in settings.routes)
     return replace(route, routes=below)
+
+
+def _escalation(settings: RouteSettings, route: Route, above: Escalation | None) -> Escalation | None:
+    """Of a node; what it does not say it has from the one above."""
+    receiver = settings.escalate_to or (None if above is None else above.route.receiver)
+    after_ms = settings.escalate_after_ms or (None if above is None else above.after_ms)
+    if receiver is None or after_ms is None:
+        return None
+    second = Route(
+        key=f"{route.key}/escalated",
+        identity=f"{route.identity} escalated -> {receiver}",
+        receiver=receiver,
+        matchers=(),
+        goes_on=False,
+        group_by=route.group_by,
+        timing=replace(route.timing, group_wait_ms=0),
+    )
+    return Escalation(after_ms, second)
 
 
 def _rule(settings: InhibitRuleSettings) -> InhibitRule:

@@ -93,6 +93,9 @@ class RouteSettings(Section):
     group_wait_ms: RouteDuration | None = Field(default=None, ge=0, le=MAX_INTERVAL_MS)
     group_interval_ms: RouteDuration | None = Field(default=None, ge=SECOND_MS, le=MAX_INTERVAL_MS)
     repeat_interval_ms: RouteDuration | None = Field(default=None, ge=SECOND_MS, le=MAX_INTERVAL_MS)
+    escalate_to: str | None = None
+    """The receiver that is told of an alert that nobody has acknowledged."""
+    escalate_after_ms: RouteDuration | None = Field(default=None, ge=SECOND_MS, le=MAX_INTERVAL_MS)
     mute_time_intervals: tuple[str, ...] = ()
     active_time_intervals: tuple[str, ...] = ()
     routes: tuple[RouteSettings, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from app.alerting.case import case_annotations
 from app.alerting.dispatch.notice import GroupNotice, common, group_fields, group_payload, is_of_group
 from app.alerting.links import Links, runbook_of
 from app.alerting.notices import Snapshot
@@ -24,7 +25,8 @@ class News:
 
     receiver: str
     dedup_key: str
-    """The same for all messages about one alert (the fingerprint of its labels), or about one group (its id)."""
+    """The same for all messages about one alert (the fingerprint of its labels), or about one group (its id); that of
+    an alert of which was told before is also that of the incident that it has become part of."""
     idempotency_key: str
     """Of this message."""
     now_ms: int
@@ -40,7 +42,8 @@ class News:
     def of(cls, payload: Mapping[str, Any], dedup_key: str, key: str, receiver: str, now_ms: int, links: Links) -> News:
         """From the outbox; raises KeyError, TypeError or ValueError for anything else."""
         if not is_of_group(payload):
-            return cls(receiver, dedup_key, key, now_ms, links, (Snapshot.from_json(payload),))
+            alert = Snapshot.from_json(payload)
+            return cls(receiver, alert.thread or dedup_key, key, now_ms, links, (alert,))
         notice = GroupNotice.from_json(payload)
         if not notice.alerts:
             raise ValueError("a group without alerts")
@@ -145,6 +148,7 @@ def state_word(alert: Snapshot) -> str:
     return "resolved" if alert.state == "resolved" else plain(alert.severity)
 
 
+_CASE_WORDS = {"incident_alerts": "alerts behind it", "incident_for": "for it", "incident_against": "against it"}
 _NOT_FACTS = frozenset({"alertname", "severity", "host"})
 
 
@@ -160,6 +164,10 @@ def facts_of(alert: Snapshot) -> Iterator[tuple[str, str]]:
     for name, value in labels.items():
         if name not in _NOT_FACTS:
             yield plain(name), plain(value)
+    if alert.incident is not None:
+        for name, text in case_annotations(alert.incident).items():
+            if name != "incident_alert_ids":
+                yield _CASE_WORDS[name], text
     yield "began", iso(began_ms(alert))
     if alert.state == "resolved":
         yield "last seen", iso(alert.end_ms)

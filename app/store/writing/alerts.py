@@ -12,6 +12,7 @@ from app.store.bulk import Row, in_chunks
 from app.store.known_alerts import Span
 from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, EvidenceValues
 from app.store.writing.gathered import GatheredRows
+from app.store.writing.incidents import has_open_members
 
 # Made once: each in_() of a list of values would be looked at value by value.
 _TO_CLOSE = select(AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id).where(
@@ -84,9 +85,10 @@ class Alerts:
         return list(self._rows.session.scalars(statement))
 
     def open_over(self, watermark_ms: int) -> list[str]:
-        """Ids of open alerts whose end and gap the watermark has passed, the earliest first."""
+        """Ids of open alerts whose end and gap the watermark has passed, the earliest first; of incidents those of
+        which no alert goes on."""
         over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
-        statement = select(AlertRow.id).where(AlertRow.open.is_(True), over)
+        statement = select(AlertRow.id).where(AlertRow.open.is_(True), over, ~has_open_members())
         return list(self._rows.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
     def look_up_to_close(self, alert_ids: Sequence[str]) -> list[AlertRow]:

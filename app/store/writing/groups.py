@@ -52,8 +52,13 @@ class Member:
     """Whether the receiver is, or will be, told that it fires."""
     hidden: bool
     """Whether it was silenced, inhibited or muted when the group was looked at."""
+    escalate_ms: int | None
+    """When somebody else is told, unless it is acknowledged; None: the timer has not begun."""
+    escalated: bool
     state: str
     silenced: bool
+    inhibited: bool
+    """Whether an incident is told in its place, to those who hear of that."""
     severity: str
     start_ms: int
     end_ms: int
@@ -68,8 +73,11 @@ _MEMBERS = (
         GroupMemberRow.fingerprint,
         GroupMemberRow.told,
         GroupMemberRow.hidden,
+        GroupMemberRow.escalate_ms,
+        GroupMemberRow.escalated,
         AlertRow.state,
         AlertRow.silenced,
+        AlertRow.inhibited,
         AlertRow.severity,
         AlertRow.start_ms,
         AlertRow.end_ms,
@@ -87,6 +95,8 @@ _OF_PAIR = (
 )
 _SET_TOLD = update(_MEMBER_TABLE).where(*_OF_PAIR).values(told=True)
 _SET_HIDDEN = update(_MEMBER_TABLE).where(*_OF_PAIR).values(hidden=True)
+_SET_ESCALATED = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalated=True, escalate_ms=None)
+_SET_TIMER = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalate_ms=bindparam("at_ms"))
 _LEAVE = delete(_MEMBER_TABLE).where(*_OF_PAIR)
 Pair = tuple[str, str]
 """Ids of a group and an alert."""
@@ -122,15 +132,31 @@ class Groups:
             },
         )
         member: dict[str, Any] = {"group_id": target.id, "alert_id": alert.id, "fingerprint": fingerprint}
-        member |= {"told": False, "hidden": False}
+        member |= {"told": False, "hidden": False, "escalate_ms": None, "escalated": False}
         self._new_members[target.id, alert.id] = member
 
-    def forget_untold(self, alert_id: str) -> None:
-        """Nobody who was not told of an alert need be told of it any more."""
+    def forget_untold(self, alert_id: str, receivers: Collection[str] | None = None) -> None:
+        """Nobody who was not told of an alert need be told of it any more; or none of these receivers."""
         for place in [place for place in self._new_members if place[1] == alert_id]:
-            del self._new_members[place]
-        untold = (GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False))
-        self._rows.bare_session.execute(delete(GroupMemberRow).where(*untold))
+            if receivers is None or self._new_groups[place[0]]["receiver"] in receivers:
+                del self._new_members[place]
+        untold = [GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False)]
+        if receivers is not None:
+            of_receivers = select(AlertGroupRow.id).where(AlertGroupRow.receiver.in_(sorted(receivers)))
+            untold.append(GroupMemberRow.group_id.in_(of_receivers))
+        gone = delete(GroupMemberRow).where(*untold).execution_options(synchronize_session=False)
+        self._rows.bare_session.execute(gone)
+
+    def told_group(self, alert_ids: Sequence[str], receiver: str) -> AlertGroupRow | None:
+        """The first group of a receiver that has told of one of these alerts; None: none has."""
+        found: list[AlertGroupRow] = []
+        for chunk in in_chunks(alert_ids):
+            of = select(AlertGroupRow).join(GroupMemberRow, GroupMemberRow.group_id == AlertGroupRow.id)
+            told = (GroupMemberRow.alert_id.in_(chunk), GroupMemberRow.told.is_(True))
+            order = (AlertGroupRow.created_ms, AlertGroupRow.id)
+            of = of.where(*told, AlertGroupRow.receiver == receiver).order_by(*order)
+            found += self._rows.session.scalars(of.limit(1))
+        return min(found, key=lambda group: (group.created_ms, group.id), default=None)
 
     def _write_new(self) -> None:
         groups, self._new_groups = self._new_groups, {}
@@ -221,6 +247,16 @@ class Groups:
     def set_hidden(self, members: Sequence[Pair]) -> None:
         """These are silenced, inhibited or muted."""
         self._each(_SET_HIDDEN, members)
+
+    def set_timers(self, members: Sequence[tuple[str, str, int]]) -> None:
+        """(group, alert, time): somebody else is told then, unless it is acknowledged."""
+        if members:
+            rows = [{"of_group": group, "of_alert": alert, "at_ms": at_ms} for group, alert, at_ms in members]
+            self._rows.session.connection().execute(_SET_TIMER, rows)
+
+    def set_escalated(self, members: Sequence[Pair]) -> None:
+        """Somebody else is told of these as well."""
+        self._each(_SET_ESCALATED, members)
 
     def leave(self, members: Sequence[Pair]) -> None:
         """These belong to their groups no more."""

@@ -61,6 +61,28 @@ class Outbox:
         )
         return self._rows.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
+    def thread(self, alert_id: str, behind: Sequence[str], receiver: str) -> str | None:
+        """The key under which a receiver is told of an incident: that of its own messages before, else that of the
+        first message of an alert behind it that the receiver got or will get; None: there is none."""
+        told = NotificationRow.alert_id == alert_id, NotificationRow.receiver == receiver
+        own = select(NotificationRow).where(*told, NotificationRow.group_id.is_(None))
+        last = self._rows.session.scalars(own.order_by(NotificationRow.sequence.desc()).limit(1)).first()
+        if last is not None:
+            return last.payload.get("thread")
+        first: NotificationRow | None = None
+        for chunk in in_chunks(behind):
+            of_chunk = select(NotificationRow).where(
+                NotificationRow.alert_id.in_(chunk),
+                NotificationRow.receiver == receiver,
+                NotificationRow.group_id.is_(None),
+                NotificationRow.state == "firing",
+                NotificationRow.status.in_(("pending", "delivered")),
+            )
+            found = self._rows.session.scalars(of_chunk.order_by(NotificationRow.sequence).limit(1)).first()
+            if found is not None and (first is None or found.sequence < first.sequence):
+                first = found
+        return None if first is None else first.payload.get("thread") or first.fingerprint
+
     def look_up_notified(self, receivers: Collection[str], fingerprints: Collection[str]) -> None:
         """Read at once what `last_notified_of_same` is asked for one by one."""
         self._last_notified.look_up(self._rows.session, receivers, fingerprints)

@@ -9,6 +9,7 @@ from app.store import retention as retention_of_rows
 from app.store.writing.alerts import Alerts
 from app.store.writing.gathered import GatheredRows
 from app.store.writing.groups import Groups
+from app.store.writing.incidents import Incidents
 from app.store.writing.outbox import Outbox
 from app.store.writing.problems import Problems
 from app.store.writing.progress import Progress
@@ -31,6 +32,7 @@ class Writer:
         self.silences = Silences(self.rows)
         self.outbox = Outbox(self.rows)
         self.groups = Groups(self.rows)
+        self.incidents = Incidents(self.rows)
         self.receivers = Receivers(self.rows)
         self.problems = Problems(self.rows)
         self.progress = Progress(self.rows)

@@ -263,3 +263,28 @@ def test_one_that_is_over_does_not_keep_others_from_being_acknowledged(config: P
     assert f"{by_state['firing']} is acknowledged." in result.stdout
     assert "clustercep: " in result.stderr
     assert invoke("alerts", "ack", by_state["resolved"], "-c", config).exit_code == 2
+
+
+def test_members_stand_below_their_incident_and_are_counted(config: Path) -> None:
+    with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
+        with store.transaction() as writer:
+            recorder = Recorder(options(ops=receiver()), writer, kept, 20_000)
+            recorder.live([FakeMatch(9_000, 9_500, key=(("task_id", "task_9_3_m_1"),), values={"host": "n1"})], 3_000)
+        newest, oldest = store.alerts()[0], store.alerts()[-1]
+        with store.transaction() as writer:
+            incident, member = writer.alerts.get(oldest.id), writer.alerts.get(newest.id)
+            assert incident is not None
+            assert member is not None
+            incident.is_incident, member.incident_id, member.inhibited = True, incident.id, True
+            writer.incidents.add(incident.id, member.id, 1, covered=True)
+    listed = invoke("alerts", "list", "--config", config).output.splitlines()
+    place = next(number for number, line in enumerate(listed) if "[1 alert] " in line)
+    assert "- " in listed[place + 1]
+    assert len(alerts_of(config, "--incidents")) == len(alerts_of(config)) - 1
+    by_id = {alert["id"]: alert for alert in alerts_of(config)}
+    assert (by_id[oldest.id]["members"], by_id[newest.id]["incident_id"]) == ([newest.id], oldest.id)
+    shown = json.loads(invoke("alerts", "show", oldest.id, "--config", config, "--json").output)
+    assert shown["incident"]["n_members"] == 1
+    assert shown["incident"]["for"][0] == "1 alert: 1 slow"
+    text = " ".join(invoke("alerts", "show", newest.id, "--config", config).output.split())
+    assert f"part of the incident {oldest.id[:8]}, which is told in its place" in text

@@ -112,3 +112,14 @@ def test_mistakes_are_refused_with_their_place(config: Path, before: str, after:
     assert re.search(problem, found), found
     assert "Value error" not in found
     assert "127.0.0.1" not in found, "addresses may hold secrets"
+
+
+def test_both_tell_of_escalation(config: Path) -> None:
+    escalated = "    group_by: [alertname]\n    escalate_to: spare\n    escalate_after: 15m\n"
+    config.write_text(CONFIG.replace("    group_by: [alertname]\n", escalated, 1))
+    code, text = run("routes", "test", "severity=info", "-c", config)
+    assert (code, text) == (0, "ops  with the group {}:{}, after 30 s  unacknowledged 15 min later spare\n")
+    code, text = run("routes", "test", "severity=info", "--format", "json", "-c", config)
+    assert json.loads(text)[0]["escalation"] == {"receiver": "spare", "why_not": None, "after_ms": 900_000}
+    code, text = run("routes", "show", "-c", config)
+    assert "unacknowledged after 15 min -> spare" in " ".join(text.split())

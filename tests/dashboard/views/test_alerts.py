@@ -273,3 +273,29 @@ def test_a_click_on_a_list_that_has_changed_selects_nothing(raised: Raised) -> N
     rerun(test)
     assert test.dataframe[0].key != key
     assert "selected" not in texts(test)
+
+
+# ------------------------------------------------------------------ incidents
+
+
+def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raised) -> None:
+    by_task = {alert.key["task_id"]: alert for alert in raised.store.alerts()}
+    with raised.store.transaction() as writer:
+        rows = {task: writer.alerts.get(alert.id) for task, alert in by_task.items()}
+        incident, member = rows["t4"], rows["t3"]
+        assert incident is not None
+        assert member is not None
+        incident.is_incident, member.incident_id, member.inhibited = True, incident.id, True
+        writer.incidents.add(incident.id, member.id, T0_MS, covered=True)
+    test = view("alerts")
+    assert next(found.value for found in test.subheader) == "Open: 2 alerts"
+    assert list(table(test)["summary"]) == ["t4 stands still", "t2 took 61000"]
+    assert list(table(test)["alerts"]) == ["1", ""]
+    assert test.expander[0].label == "1 alert behind: t4 stands still"
+    assert list(test.expander[0].dataframe[0].value["summary"]) == ["t3 took 61000"]
+    of_query = view("alerts", query=member.query)  # looked for by itself
+    assert "t3 took 61000" in [summary for found in of_query.dataframe for summary in found.value["summary"]]
+    assert "Part of the incident: t4 stands still" in " ".join(box.value for box in view("alert", id=member.id).info)
+    shown = view("alert", id=incident.id)
+    assert "Alerts behind it: 1" in [found.value for found in shown.subheader]
+    assert any("**For it:** 1 alert" in text.value for text in shown.markdown)

@@ -172,7 +172,7 @@ P = "PATTERN SEQ(A a, B+ b[]) "
         (P + "WITHIN 1e300 days", (1, 33), "more than 2^53 milliseconds", ""),
         (P + "WITHIN 1.5 EVENTS", (1, 33), "found 1.5", "a whole number"),
         (P + "WITHIN 1\nWITHIN 2 EVENTS", (2, 1), "a second WITHIN clause; the first stands in line 1", "join them"),
-        (P + "REPORT 'x' ALERT info 'y'", (1, 37), "a second ALERT or REPORT clause", "at most once"),
+        (P + "REPORT 'x' ALERT info 'y'", (1, 37), "a second ALERT, INCIDENT or REPORT clause", "at most once"),
         (P + "OUTPUT FOO", (1, 33), "found 'FOO'", "COLLAPSED"),
         (P + "OUTPUT TOP 0 BY CONFIDENCE", (1, 37), "found 0", "at least 1"),
         (P + "LIMIT 0", (1, 32), "found 0", "at least 1"),

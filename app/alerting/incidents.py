@@ -1,0 +1,143 @@
+"""Alerts become part of incidents, and are told by themselves when these are over; inside one transaction.
+
+An alert is inhibited while an incident that is told in its place goes on. What it does meanwhile is told afterwards, to
+those who believe otherwise. An incident goes on as long as one of its alerts does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from app.alerting import lifecycle
+from app.alerting.catalog import QueryInfo
+from app.alerting.dispatch.entering import hears_of
+from app.alerting.dispatch.routes import Routing
+from app.alerting.episodes import BoundMatch, Episode
+from app.alerting.lifecycle import Change, State
+from app.settings import Severity
+from app.store.models import AlertRow
+from app.store.writing.writer import Writer
+
+ChangeAlert = Callable[[AlertRow, Change], object]
+"""Makes a change, records and tells it."""
+
+
+def severity_of(episode: Episode, info: QueryInfo, queries: Mapping[str, QueryInfo]) -> Severity:
+    """That of a new alert: of an incident at least as severe as the alerts behind it."""
+    assert info.severity is not None, "reports have no severity"
+    named = {bound.query for bound in episode.bound}
+    behind = [severity for name in named if name in queries and (severity := queries[name].severity) is not None]
+    return max((info.severity, *behind), key=lambda severity: severity.rank)
+
+
+def _age(incident: AlertRow) -> tuple[int, str]:
+    return incident.raised_ms, incident.id
+
+
+def _with(incident: AlertRow) -> str:
+    return f"(with the incident {incident.id[:8]})"
+
+
+class IncidentMembers:
+    """The members of incidents, as one step changes them."""
+
+    def __init__(self, writer: Writer, change: ChangeAlert, now_ms: int) -> None:
+        self._writer = writer
+        self._change = change
+        self._now_ms = now_ms
+
+    def bind(self, incident: AlertRow, matches: Iterable[BoundMatch]) -> None:
+        """The alerts to which these matches belong are part of the incident."""
+        times: dict[tuple[str, str], list[int]] = {}
+        for match in sorted(matches):
+            times.setdefault((match.query, match.key_text), []).append(match.at_ms)
+        for (query, key_text), at in times.items():
+            for alert in self._writer.alerts.near(query, key_text, at[0], at[-1], 0):
+                if any(alert.start_ms <= at_ms <= alert.end_ms for at_ms in at):
+                    self._join(incident, alert)
+        if incident.open:
+            self._nest(incident)
+
+    def _nest(self, incident: AlertRow) -> None:
+        """Of two incidents that go on, one that explains nothing beyond the other is part of it; of equal ones the
+        later is part of the earlier."""
+        alerts = self._writer.incidents.sharing(incident.id)
+        mine = alerts.pop(incident.id, set())
+        for other in sorted(self._writer.alerts.by_ids(sorted(alerts)), key=_age):
+            theirs = alerts[other.id] - {incident.id}
+            if mine - {other.id} == theirs:
+                outer, inner = sorted((incident, other), key=_age)
+            elif mine - {other.id} < theirs:
+                outer, inner = other, incident
+            elif theirs < mine:
+                outer, inner = incident, other
+            else:
+                continue
+            self._join(outer, inner)
+
+    def _join(self, incident: AlertRow, alert: AlertRow) -> None:
+        if alert.id == incident.id or self._writer.incidents.has(incident.id, alert.id):
+            return
+        if alert.is_incident and alert.id in self._writer.incidents.above(incident.id):
+            return  # else neither would ever end
+        covered = Severity(alert.severity).rank <= Severity(incident.severity).rank
+        self._writer.incidents.add(incident.id, alert.id, self._now_ms, covered=covered)
+        alert.incident_id = incident.id
+        state = State(alert.state)
+        if state is State.RESOLVED:
+            return
+        if covered or not self._writer.incidents.covering([alert.id]):
+            joining = lifecycle.on_joining(state, incident.id[:8], covered=covered, inhibited=alert.inhibited)
+            self._change(alert, joining)
+
+    def merge(self, into: AlertRow, other: AlertRow) -> None:
+        """An alert became part of another one of its query and key."""
+        if not (other.is_incident or other.incident_id or other.inhibited):
+            return
+        into.inhibited = into.inhibited or other.inhibited
+        into.incident_id = into.incident_id or other.incident_id
+        other.inhibited = False
+        self._writer.incidents.move(other.id, into.id)
+
+    def release(self, at_most: int) -> int:
+        """Alerts of which no incident goes on any more are told as they are; returns how many there were."""
+        alone = self._writer.incidents.no_longer_covered(at_most)
+        for alert in self._writer.alerts.by_ids(alone):
+            self._change(alert, lifecycle.on_leaving(State(alert.state)))
+        return len(alone)
+
+    def acknowledge(self, incident: AlertRow, actor: str, note: str, until_ms: int | None) -> None:
+        """Whoever looks after an incident looks after the alerts that it is told in place of, for as long."""
+        for alert in self._hidden_behind(incident, State.FIRING):
+            said = f"{note or 'acknowledged'} {_with(incident)}"
+            self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, said, until_ms))
+
+    def unacknowledge(self, incident: AlertRow, actor: str, note: str) -> None:
+        """And no longer after those which were acknowledged with it."""
+        for alert in self._hidden_behind(incident, State.ACKNOWLEDGED):
+            if self._writer.alerts.last_change_to(alert.id, State.ACKNOWLEDGED).reason.endswith(_with(incident)):
+                said = f"{note or 'acknowledged no longer'} {_with(incident)}"
+                self._change(alert, lifecycle.on_unacknowledge(State(alert.state), actor, said))
+
+    def close(self, incident: AlertRow, actor: str, note: str) -> None:
+        """What is over with an incident are the alerts that it is told in place of: else they would all be told now."""
+        for alert in self._hidden_behind(incident, State.FIRING, State.ACKNOWLEDGED):
+            said = f"{note or 'closed by hand'} {_with(incident)}"
+            self._change(alert, lifecycle.on_close(State(alert.state), actor, said))
+
+    def _hidden_behind(self, incident: AlertRow, *states: State) -> list[AlertRow]:
+        """Alerts told of by this incident alone; those of another one that goes on are its."""
+        members = [alert for alert in self._writer.incidents.members(incident.id) if State(alert.state) in states]
+        covering = self._writer.incidents.covering([alert.id for alert in members])
+        others = {alert_id for alert_id, of in covering.items() if any(each.id != incident.id for each in of)}
+        return [alert for alert in members if alert.inhibited and alert.id not in others]
+
+    def hearing(self, routing: Routing, alert: AlertRow) -> frozenset[str] | None:
+        """The receivers that are told of incidents in place of an alert; None: all (the incident is about to come)."""
+        incidents = self._writer.incidents.covering([alert.id]).get(alert.id)
+        if incidents is None:
+            return None
+        return frozenset().union(*(hears_of(routing, of.labels, of.severity) for of in incidents))
+
+
+__all__ = ["IncidentMembers", "severity_of"]

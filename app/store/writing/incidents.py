@@ -1,0 +1,142 @@
+"""Incidents: which alerts are part of which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, and_, delete, exists, select, update
+from sqlalchemy.orm import aliased
+
+from app.store.alert_pages import filtered_later
+from app.store.bulk import in_chunks
+from app.store.models import AlertRow, IncidentMemberRow
+from app.store.writing.gathered import GatheredRows
+
+
+class Incidents:
+    """Incidents as one transaction reads and writes them."""
+
+    def __init__(self, rows: GatheredRows) -> None:
+        self._rows = rows
+
+    def has(self, incident_id: str, alert_id: str) -> bool:
+        """Whether an alert is part of an incident."""
+        return self._rows.session.get(IncidentMemberRow, (incident_id, alert_id)) is not None
+
+    def add(self, incident_id: str, alert_id: str, now_ms: int, *, covered: bool) -> None:
+        """An alert becomes part of an incident, if it is not yet; `covered`: see IncidentMemberRow."""
+        if not self.has(incident_id, alert_id):
+            self._rows.session.add(
+                IncidentMemberRow(incident_id=incident_id, alert_id=alert_id, covered=covered, joined_ms=now_ms)
+            )
+            self._rows.session.flush()
+
+    def members(self, incident_id: str) -> list[AlertRow]:
+        """The alerts of an incident, the earliest first."""
+        of = select(AlertRow).join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
+        found = of.where(IncidentMemberRow.incident_id == incident_id).order_by(AlertRow.start_ms, AlertRow.id)
+        return list(self._rows.session.scalars(found))
+
+    def of(self, alert_id: str) -> list[IncidentMemberRow]:
+        """The incidents that an alert is part of, whether they are over or not."""
+        rows = select(IncidentMemberRow).where(IncidentMemberRow.alert_id == alert_id)
+        return list(self._rows.session.scalars(rows.order_by(IncidentMemberRow.incident_id)))
+
+    def sharing(self, incident_id: str) -> dict[str, set[str]]:
+        """Of the open incidents that have an alert in common with this one, itself among them: the ids of the alerts
+        of each."""
+        mine = aliased(IncidentMemberRow)
+        shared = (
+            select(IncidentMemberRow.incident_id)
+            .join(mine, mine.alert_id == IncidentMemberRow.alert_id)
+            .join(AlertRow, AlertRow.id == IncidentMemberRow.incident_id)
+            .where(mine.incident_id == incident_id, AlertRow.open.is_(True))
+        )
+        found: dict[str, set[str]] = {}
+        rows = select(IncidentMemberRow.incident_id, IncidentMemberRow.alert_id)
+        for incident, alert in self._rows.session.execute(rows.where(IncidentMemberRow.incident_id.in_(shared))):
+            found.setdefault(incident, set()).add(alert)
+        return found
+
+    def above(self, alert_id: str) -> set[str]:
+        """The incidents that an alert is part of, directly or by another one."""
+        found: set[str] = set()
+        todo = [alert_id]
+        while todo:
+            new = {row.incident_id for row in self.of(todo.pop())} - found
+            found |= new
+            todo += sorted(new)
+        return found
+
+    def covering(self, alert_ids: Sequence[str]) -> dict[str, list[AlertRow]]:
+        """By alert, the incidents that go on and are told in its place; alerts without any are not among them."""
+        found: dict[str, list[AlertRow]] = {}
+        for chunk in in_chunks(alert_ids):
+            rows = select(IncidentMemberRow.alert_id, AlertRow).join(
+                AlertRow, AlertRow.id == IncidentMemberRow.incident_id
+            )
+            rows = rows.where(
+                IncidentMemberRow.alert_id.in_(chunk),
+                IncidentMemberRow.covered.is_(True),
+                AlertRow.open.is_(True),
+                AlertRow.state != "resolved",  # by hand
+            )
+            for alert_id, incident in self._rows.session.execute(rows.order_by(AlertRow.start_ms, AlertRow.id)):
+                found.setdefault(alert_id, []).append(incident)
+        return found
+
+    def no_longer_covered(self, at_most: int) -> list[str]:
+        """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many."""
+        incident = aliased(AlertRow)
+        covered = exists().where(
+            IncidentMemberRow.alert_id == AlertRow.id,
+            IncidentMemberRow.covered.is_(True),
+            incident.id == IncidentMemberRow.incident_id,
+            incident.open.is_(True),
+            incident.state != "resolved",
+        )
+        alone = select(AlertRow.id).where(AlertRow.inhibited.is_(True), ~covered)
+        return list(self._rows.session.scalars(alone.order_by(AlertRow.id).limit(at_most)))
+
+    def open_of(self, queries: Sequence[str]) -> list[AlertRow]:
+        """Incidents of these queries that are open."""
+        found = select(AlertRow).where(
+            AlertRow.open.is_(True), AlertRow.query.in_(sorted(queries)), filtered_later(AlertRow.is_incident.is_(True))
+        )
+        return list(self._rows.session.scalars(found.order_by(AlertRow.start_ms, AlertRow.id)))
+
+    def move(self, from_id: str, to_id: str) -> None:
+        """One alert became part of another: what one of them has, as incident or as member, the other one has now."""
+        session = self._rows.session
+        for column, other in (
+            (IncidentMemberRow.incident_id, IncidentMemberRow.alert_id),
+            (IncidentMemberRow.alert_id, IncidentMemberRow.incident_id),
+        ):
+            there = aliased(IncidentMemberRow)
+            mine = getattr(there, column.key)
+            doubled = exists().where(mine == to_id, getattr(there, other.key) == other)
+            session.execute(delete(IncidentMemberRow).where(column == from_id, doubled))
+            moved = update(IncidentMemberRow).where(column == from_id).values({column.key: to_id})
+            session.execute(moved.execution_options(synchronize_session=False))
+        of_itself = IncidentMemberRow.incident_id == IncidentMemberRow.alert_id
+        session.execute(delete(IncidentMemberRow).where(of_itself).execution_options(synchronize_session=False))
+        points = update(AlertRow).where(AlertRow.incident_id == from_id).values(incident_id=to_id)
+        session.execute(points.execution_options(synchronize_session="fetch"))
+        session.expire_all()
+
+
+def has_open_members() -> ColumnElement[bool]:
+    """Of an incident: alerts that are part of it go on, so that it does."""
+    member = aliased(AlertRow)
+    return and_(
+        AlertRow.is_incident.is_(True),
+        exists().where(
+            IncidentMemberRow.incident_id == AlertRow.id,
+            IncidentMemberRow.covered.is_(True),
+            member.id == IncidentMemberRow.alert_id,
+            member.open.is_(True),
+        ),
+    )
+
+
+__all__ = ["Incidents", "has_open_members"]

@@ -1,0 +1,107 @@
+"""A second receiver is told of what nobody acknowledges, once, whatever is restarted meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from app.alerting.dispatch.routes import Routing
+from app.alerting.operations import silence
+from app.settings import Alerting
+from app.store import Store
+from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World
+
+ESCALATED = TREE + "  escalate_to: db\n  escalate_after: 15m\n"
+WAIT_MS = 30_000
+
+
+def wait(world: World, ms: int) -> list[Told]:
+    """Time passes, with a new process every minute."""
+    told: list[Told] = []
+    for _ in range(ms // MINUTE_MS):
+        told += world.wait(MINUTE_MS)
+        world.restart()
+    return told
+
+
+def test_who_does_not_acknowledge_is_helped(any_store: Store) -> None:
+    world = World(any_store, ESCALATED)
+    world.fire("t1", "t2")
+    assert [receiver for receiver, *_ in world.wait(WAIT_MS + 5_000)] == ["ops"]
+    assert world.wait(14 * MINUTE_MS) == []
+    told = world.wait(2 * MINUTE_MS)
+    assert told == [("db", "first notification", {"t1": "firing", "t2": "firing"})]
+    assert world.wait(60 * MINUTE_MS) == []
+    world.end()
+    over = {"t1": "resolved", "t2": "resolved"}
+    ended = sorted(world.wait(10 * MINUTE_MS))
+    assert ended == [("db", "all alerts resolved", over), ("ops", "all alerts resolved", over)]
+
+
+def test_restarts_neither_forget_the_timer_nor_begin_it_anew(store: Store) -> None:
+    world = World(store, ESCALATED)
+    world.fire("t1")
+    told = wait(world, 15 * MINUTE_MS)
+    assert [receiver for receiver, *_ in told] == ["ops"]
+    assert wait(world, MINUTE_MS) == [("db", "first notification", {"t1": "firing"})]
+    assert wait(world, 30 * MINUTE_MS) == []
+
+
+def test_acknowledged_alerts_are_never_escalated(any_store: Store) -> None:
+    world = World(any_store, ESCALATED)
+    world.fire("t1", "t2")
+    world.wait(10 * MINUTE_MS)
+    world.acknowledge("t1")
+    assert world.wait(20 * MINUTE_MS) == [("db", "first notification", {"t2": "firing"})]
+
+
+def test_what_is_over_or_silenced_is_not_escalated(store: Store) -> None:
+    world = World(store, ESCALATED)
+    world.fire("t1")
+    world.wait(MINUTE_MS)
+    world.end()
+    told = world.wait(20 * MINUTE_MS)
+    world.fire("t2")
+    told += world.wait(MINUTE_MS)
+    (second,) = [alert for alert in store.alerts() if alert.key["task_id"] == "t2"]
+    silence(store, second.id, 60 * MINUTE_MS, "ann", "known", world.now_ms)
+    told += world.wait(20 * MINUTE_MS)
+    assert [receiver for receiver, *_ in told] == ["ops"] * 2
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_waiting(store: Store) -> None:
+    world = World(store, ESCALATED)
+    world.fire("t1")
+    world.wait(MINUTE_MS)
+    with store.transaction() as writer:
+        (group,) = store.alert_groups()
+        writer.groups.set_timers([(group.id, store.alerts()[0].id, world.now_ms + 10**9)])
+    told = world.wait(21 * MINUTE_MS)
+    assert [receiver for receiver, *_ in told] == ["db"]
+
+
+def test_a_route_has_it_from_above_and_may_have_its_own(store: Store) -> None:
+    tree = (
+        ESCALATED
+        + "  routes:\n    - {matchers: [severity=critical], receiver: db, escalate_to: ops, escalate_after: 1m}\n"
+    )
+    routing = Routing.of(Alerting.model_validate(yaml.safe_load(tree + "    - {matchers: [severity=info]}\n")))
+    assert routing is not None
+    found = [route.escalation for route in routing.root.routes]
+    told = [(of.after_ms, of.route.receiver) for of in found if of is not None]
+    assert told == [(MINUTE_MS, "ops"), (15 * MINUTE_MS, "db")]
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("escalate_to: db", "route.escalate_to: found it without escalate_after"),
+        ("escalate_after: 1m", "route.escalate_after: found it without escalate_to"),
+        ("{escalate_to: dbx, escalate_after: 1m}", "there is no receiver 'dbx'"),
+    ],
+)
+def test_half_an_escalation_is_refused(option: str, complaint: str) -> None:
+    section = yaml.safe_load(TREE)
+    section["route"] |= yaml.safe_load(option)
+    with pytest.raises(ValueError, match=complaint):
+        Alerting.model_validate(section)

@@ -1,0 +1,109 @@
+"""Incidents where alerts are told in groups: who hears of the incident hears nothing of its alerts, all others do."""
+
+from __future__ import annotations
+
+from app.alerting.dispatch.dispatcher import Dispatcher, Telling
+from app.alerting.dispatch.routes import Routing
+from app.alerting.found import found_in
+from app.alerting.operations import acknowledge
+from app.alerting.recorder import AlertingOptions, Recorder
+from app.live.unstored import Unstored
+from app.store import Store
+from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World, deliver
+from tests.app.alerting.test_incidents import QUERIES, cause, fetch, find
+from tests.app.alerting_fixtures import FakeMatch, kept
+
+WAIT_MS, INTERVAL_MS = 30_000, 5 * MINUTE_MS
+APART = TREE + "  routes:\n    - {matchers: [alertname=fetch], receiver: db}\n"
+
+
+class Incidents(World):
+    """With the queries of incidents; gaps are 10 ms, the clock stands still while alerts go on."""
+
+    def new_dispatcher(self) -> Dispatcher:
+        alerting = self.read(self.tree)
+        return Dispatcher(self.store, Telling(Routing.of(alerting), alerting.receivers, 10**15), self.clock)
+
+    def step(self, *matches: FakeMatch, watermark_ms: int | None = None) -> None:
+        alerting = self.read(self.tree)
+        options = AlertingOptions(QUERIES, alerting.receivers, max_age_ms=10**15, routing=Routing.of(alerting))
+        rest = Unstored(100 if watermark_ms is None else watermark_ms, found_in(matches, QUERIES, find=find))
+        with self.store.transaction() as writer:
+            rest.store_part(Recorder(options, writer, kept, self.now_ms))
+
+    def told(self, ms: int) -> list[Told]:
+        """Receiver, reason, and the alerts by their titles."""
+        n_before = len(self.store.notifications())
+        self.wait(ms)
+        return [
+            (row.receiver, row.payload["group"]["reason"], {a["summary"]: a["state"] for a in row.payload["alerts"]})
+            for row in self.store.notifications()[n_before:]
+        ]
+
+    def new_messages(self) -> list[Told]:
+        deliver(self.store)
+        return []
+
+
+A, B = fetch("a", 100), fetch("b", 105)
+
+
+def test_alerts_that_join_within_the_group_wait_are_not_told(any_store: Store) -> None:
+    world = Incidents(any_store)
+    world.step(A)
+    assert world.told(10_000) == []
+    world.step(B, cause(A, B))
+    assert world.told(WAIT_MS) == [("ops", "first notification", {"n5 is slow": "firing"})]
+    (message,) = any_store.notifications()
+    assert message.payload["alerts"][0]["incident"]["n_members"] == 2
+    world.step(watermark_ms=1_000)
+    world.step(watermark_ms=1_000)
+    assert world.told(INTERVAL_MS) == [("ops", "all alerts resolved", {"n5 is slow": "resolved"})]
+    assert any_store.alert_groups() == []
+
+
+def test_what_was_told_before_goes_on_in_the_thread_of_its_group(any_store: Store) -> None:
+    world = Incidents(any_store)
+    world.step(A)
+    assert world.told(WAIT_MS) == [("ops", "first notification", {"fetch of a": "firing"})]
+    world.step(B, cause(A, B))
+    assert world.told(INTERVAL_MS) == [("ops", "new alerts added", {"n5 is slow": "firing"})]
+    first, second = any_store.notifications()
+    assert first.fingerprint == second.fingerprint  # PagerDuty's dedup_key, a mail's thread
+    world.step(watermark_ms=1_000)
+    over = {"n5 is slow": "resolved", "fetch of a": "resolved"}
+    assert world.told(2 * INTERVAL_MS) == [("ops", "all alerts resolved", over)]
+
+
+def test_who_does_not_hear_of_the_incident_is_told_of_its_alerts(any_store: Store) -> None:
+    world = Incidents(any_store, APART)
+    world.step(A, B, cause(A, B))
+    told = sorted(world.told(WAIT_MS))
+    assert told == [
+        ("db", "first notification", {"fetch of a": "firing", "fetch of b": "firing"}),
+        ("ops", "first notification", {"n5 is slow": "firing"}),
+    ]
+
+
+def test_an_acknowledged_incident_and_its_alerts_are_neither_repeated_nor_told(store: Store) -> None:
+    world = Incidents(store)
+    world.step(A, B, cause(A, B))
+    world.told(WAIT_MS)
+    (incident,) = [alert for alert in store.alerts() if alert.is_incident]
+    acknowledge(store, incident.id, "ann", "", world.now_ms)
+    assert world.told(10 * 60 * MINUTE_MS) == []
+
+
+def test_a_disabled_incident_leaves_alerts_that_are_told(store: Store) -> None:
+    world = Incidents(store)
+    world.step(A, B, cause(A, B))
+    world.told(WAIT_MS)
+    without = {name: QUERIES[name] for name in ("fetch", "lost")}
+    alerting = world.read(world.tree)
+    options = AlertingOptions(without, alerting.receivers, max_age_ms=10**15, routing=Routing.of(alerting))
+    with store.transaction() as writer:
+        recorder = Recorder(options, writer, kept, world.now_ms)
+        recorder.settle_changed_queries()
+        Unstored(100, found_in([], without)).store_part(recorder)
+    told = world.told(INTERVAL_MS)
+    assert ("ops", "first notification", {"fetch of a": "firing", "fetch of b": "firing"}) in told
