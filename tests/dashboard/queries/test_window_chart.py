@@ -87,8 +87,8 @@ def test_rows_as_table_and_files() -> None:
     assert CONFIDENCE not in frame
     (first, *_) = csv.DictReader(io.StringIO(as_csv(rows)))
     assert first == {
-        "window_start_ms": "-5000", "window_end_ms": "5000", "exact": "True", "host": "n1", "n_rising": "15",
-        "longest_ms": "4",
+        "window_start_ms": "-5000", "window_end_ms": "5000", "exact": "True", "expected": "", "host": "n1",
+        "n_rising": "15", "longest_ms": "4",
     }  # fmt: skip
     line = json.loads(as_json_lines(rows).splitlines()[0])
     assert (line["of_trends"], line["values"]) == (True, {"host": "n1", "n_rising": 15, "longest_ms": 4})
