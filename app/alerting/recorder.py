@@ -542,10 +542,6 @@ class Recorder:
             self._writer.outbox.withdraw(alert, self._now_ms)
         if change.silenced is not None:
             self._looked_for_silences()
-        self._record(alert, before, change)
-        self._notify(alert, before)
-
-    def _record(self, alert: AlertRow, before: str | None, change: Change) -> None:
         self._writer.alerts.add_change(
             {
                 "alert_id": alert.id,

@@ -125,7 +125,7 @@ def _hottest(frame: pd.DataFrame) -> None:
         for name in SHARES
         if name in frame
     }
-    rates = {name: [_rate(value) for value in frame[name]] for name in RATES if name in frame}
+    rates: dict[str, Any] = {name: [_rate(value) for value in frame[name]] for name in RATES if name in frame}
     numbers = {name: st.column_config.NumberColumn(name, format="%.2f") for name in (LOAD, "Load") if name in frame}
     top = frame.assign(**rates, Host=[inert(host, 60) for host in frame["Host"]]).head(MAX_HOTTEST)
     st.dataframe(top, hide_index=True, placeholder="", column_config={**shares, **numbers}, key="hottest")
