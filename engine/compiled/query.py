@@ -135,8 +135,14 @@ class CompiledQuery:
     @property
     def needs_whole(self) -> frozenset[str]:
         """Queries of whose matches it must not lack one, or it has matches that are none: those that it uses, directly
-        or not, where it negates something, selects the first match or consumes events."""
+        or not, where it negates something, selects the first match or consumes events.
+
+        Not of an INCIDENT: one that is none hides no alert, as its members are listed with it, and says that it was
+        found under shedding; while most queries for stragglers would have nothing to drop for its sake.
+        """
         query = self.resolved.query
+        if query.notice is not None and query.notice.is_incident:
+            return frozenset()
         is_safe = not (query.select_first or query.consume or any(v.negated for v in self.resolved.variables.values()))
         return frozenset() if is_safe else frozenset(used.name for used in self.chain[:-1])
 

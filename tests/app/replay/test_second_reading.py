@@ -50,7 +50,8 @@ def recording(demo: DemoResult) -> Path:
 @pytest.fixture(scope="module")
 def alerts(demo: DemoResult) -> Iterator[list[AlertRow]]:
     with open_store(f"sqlite:///{demo.store_directory / 'clustercep.db'}") as store:
-        yield [alert for alert in store.alerts(AlertFilter(limit=1_000)) if alert.merged_into is None]
+        told = store.alerts(AlertFilter(limit=1_000))
+        yield [alert for alert in told if alert.merged_into is None and not alert.is_incident]
 
 
 @pytest.fixture(scope="module")

@@ -137,6 +137,15 @@ def test_types_of_queries_whose_matches_another_one_needs_whole() -> None:
     assert set(kept_whole(queries, SCHEMA)) == {"A", "B", "C"}
 
 
+def test_an_incident_needs_no_query_whole() -> None:
+    texts = {
+        "pair": f"{ANY} RETURN a.x AS x ALERT warning 'a pair'",
+        "alone": "PATTERN SEQ(pair p, !pair q, pair r) WHERE skip_till_next_match WITHIN 20 ms INCIDENT warning 'two'",
+    }
+    queries = {query.name: query for query in compile_queries(texts, SCHEMA)}
+    assert set(kept_whole(queries, SCHEMA)) == set(kept_whole({"pair": queries["pair"]}, SCHEMA)) != {"A", "B", "C"}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_dropping_events_that_may_be_dropped_makes_no_match_that_is_none(seed: int) -> None:
     texts = {
