@@ -228,6 +228,14 @@ def test_the_load_is_of_hosts_that_were_scraped_at_times_of_their_own(tmp_path: 
     assert [b - a for a, b in pairwise(ends)] == [15_000] * (len(ends) - 1)
 
 
+def test_values_whose_sum_is_no_number_do_not_stop_the_source(tmp_path: Path) -> None:
+    """What stands in the spool is read again after a failure: it would fail for ever."""
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    sender.send(T0, *(sample("node_load1", 1e308, T0, n=n) for n in "12"), *scrape(T0, 1.0, "node2:9100"))
+    sender.send(T0 + 60_000, *scrape(T0 + 60_000, 1.0, "node2:9100"))
+    assert metrics(source.poll(T0 + 60_000)) == [("node2", "load_one", 0.5, T0, T0)]
+
+
 def test_a_foreign_position_is_refused(tmp_path: Path) -> None:
     for wrong in ({}, {"version": 1, "senders": {}, "targets": 7}):
         with pytest.raises(PositionError):
