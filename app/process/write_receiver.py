@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
-from email.parser import BytesParser
+from email.parser import Parser
 from http import HTTPStatus
 from pathlib import Path
 from socketserver import BaseRequestHandler
@@ -157,7 +157,7 @@ class WriteReceiver:
         if self.secrets.token is None:
             return True
         shown = head.get("Authorization") or ""
-        return hmac.compare_digest(shown.encode(errors="replace"), f"Bearer {self.secrets.token}".encode())
+        return hmac.compare_digest(shown.encode("latin-1", "replace"), f"Bearer {self.secrets.token}".encode())
 
 
 class _Handler(BaseRequestHandler):
@@ -172,8 +172,10 @@ class _Handler(BaseRequestHandler):
         connection: socket.socket = self.request
         try:
             if receiver.secrets.tls is not None:
-                connection.settimeout(REQUEST_S)
-                secured = receiver.secrets.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                # A copy: the socket of before stays the server's, which hangs up on it to make room.
+                secured = receiver.secrets.tls.wrap_socket(
+                    connection.dup(), server_side=True, do_handshake_on_connect=False
+                )
                 connection = secured
                 self._arm(secured)
                 secured.do_handshake()
@@ -208,7 +210,8 @@ class _Handler(BaseRequestHandler):
             received += self._receive(connection)
         line, _, rest = bytes(received).partition(b"\r\n")
         fields, _, body = (b"\r\n" + rest).partition(b"\r\n\r\n")
-        head = BytesParser().parsebytes(fields.lstrip(b"\r\n") + b"\r\n\r\n", headersonly=True)
+        text = fields.lstrip(b"\r\n").decode("latin-1")  # as RFC 9110 has it: every value is a text, whatever its bytes
+        head = Parser().parsestr(f"{text}\r\n\r\n", headersonly=True)
         words = line.decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             raise RefusedError(HTTPStatus.BAD_REQUEST, "expected HTTP/1.1")
