@@ -29,7 +29,7 @@ from app.errors import AppError, ConfigError, ConfigProblem
 from app.process.bounded_server import BoundedServer
 from app.settings import RemoteWriteSource
 from collectors.base import printable
-from collectors.prometheus.spool import Record, SpoolError, SpoolWriter
+from collectors.prometheus.spool import Record, RecordError, SpoolError, SpoolWriter
 from collectors.prometheus.write_request import TooLargeError, WriteRequestError, parse_write_request, unpacked
 
 log = structlog.get_logger(__name__)
@@ -142,8 +142,12 @@ class WriteReceiver:
                 return  # metadata alone
             try:
                 self.spool.append(Record(self.now_ms(), sender, request.samples, request.n_others))
+            except RecordError as error:
+                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from error
             except SpoolError as error:
                 raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+            if request.refused:  # for its sender to tell of: nothing of it is sent again
+                raise RefusedError(HTTPStatus.BAD_REQUEST, f"{request.refused}: left out, the other series are kept")
 
     def tell_refused(self, sender: str, refused: RefusedError) -> None:
         """In the log, some a minute: whoever can connect must not fill the disk with it."""

@@ -90,6 +90,14 @@ def test_what_will_never_be_taken_is_refused(tmp_path: Path, options: dict[str, 
         assert site.post(request(LOAD)).status_code == 204
 
 
+def test_a_series_that_is_refused_costs_those_beside_it_nothing(tmp_path: Path) -> None:
+    """One exporter with a long label is in one request with others, and what is answered with 400 is not sent again."""
+    with running(tmp_path) as site:
+        answer = site.post(request(series("node_load1", 7.0, T, mount="/" * 2_000), LOAD))
+        assert (answer.status_code, site.kept()) == (400, [("node_load1", 0.5)])
+        assert "more than 1,024 bytes: left out, the other series are kept" in answer.text
+
+
 def test_what_cannot_be_kept_now_is_to_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path) as site:
 
