@@ -178,6 +178,15 @@ def test_a_metric_of_ones_own() -> None:
         collector_of({NODE: Exporter(text)}, readings=(Reading("x", Kind.GAUGE, "y", {"a": "("}),))
 
 
+def test_series_that_are_told_twice_are_a_problem_once_per_episode() -> None:
+    exporter, told = Exporter(""), []
+    collector = collector_of({NODE: exporter})
+    for number, text in enumerate(("a 1\n", "a 1\n", "", "a 1\n")):
+        exporter.text = "node_load1 1\n" + text.replace("a", "node_load1")
+        told.append(kinds(collector.poll(T0 + number * 15_000)))
+    assert told == [["repeated_series"], [], [], ["repeated_series"]]
+
+
 def test_values_whose_sum_is_no_number_cost_their_host_alone() -> None:
     idle = 'node_cpu_seconds_total{cpu="0",mode="idle"}'
     heap = Reading("heap_used", Kind.GAUGE, "heap", factor=1e9)

@@ -10,6 +10,7 @@ import pytest
 
 from collectors.base import Collected, PositionError
 from collectors.metrics.load_balance import LoadDeriver
+from collectors.prometheus import remote_write
 from collectors.prometheus.exposition import Sample
 from collectors.prometheus.readings import READINGS
 from collectors.prometheus.remote_write import N_KEPT, RemoteWriteCollector, RemoteWriteOptions
@@ -79,6 +80,54 @@ def test_no_event_is_before_what_was_promised(tmp_path: Path) -> None:
         polled = source.poll(T0 + number * 15_000)
         assert all(lo >= promised for _, _, _, lo, _ in metrics(polled))
         promised = polled.watermark_ms
+
+
+def test_an_exporter_that_dates_its_samples_ahead_makes_nothing_of_others_late(tmp_path: Path) -> None:
+    sender, source, promised, told = Sender(tmp_path), collector(tmp_path), -1, []
+    for number in range(20):
+        t_ms = T0 + number * 15_000
+        ahead = sample("node_load1", 7.0, t_ms + 59_000, "hostile:9100")
+        sender.send(t_ms, *scrape(t_ms - 40, number * 1e4), ahead)
+        polled = source.poll(t_ms)
+        assert all(lo >= promised for _, _, _, lo, _ in metrics(polled))
+        told += metrics(polled)
+        promised = polled.watermark_ms
+    assert len([row for row in told if row[:2] == ("node1", "bytes_in")]) == 17
+
+
+def test_a_sender_that_comes_no_further_is_silent_however_often_it_sends(tmp_path: Path) -> None:
+    source = collector(tmp_path, silence_ms=100_000)
+    good, stuck = Sender(tmp_path), Sender(tmp_path, "10.0.0.2")
+    stuck.writer = good.writer
+    for number in range(12):
+        t_ms = T0 + number * 15_000
+        good.send(t_ms, *scrape(t_ms, 1.0))
+        stuck.send(t_ms, *scrape(T0, 1.0, "node2:9100"))
+        polled = source.poll(t_ms)
+        assert polled.watermark_ms == (t_ms if number >= 7 else T0) - 75_000
+
+
+def test_problems_of_samples_are_told_once_per_episode(tmp_path: Path) -> None:
+    sender, source, kinds = Sender(tmp_path), collector(tmp_path, silence_ms=100_000), []
+    for number in range(30):
+        t_ms = T0 + number * 15_000
+        wrong = (sample("node_load1", 1.0, t_ms + 90_000), Sample("node_load1", {}, 1.0, t_ms))
+        sender.send(t_ms, *scrape(t_ms, 1.0), *(wrong if number in (0, 2, 4, 20, 21) else ()))
+        kinds.append(sorted(problem.kind for problem in source.poll(t_ms).problems))
+    assert [n for n, found in enumerate(kinds) if found] == [0, 20]
+    assert kinds[0] == kinds[20] == ["ahead", "no_target"]
+
+
+def test_a_scrape_of_too_many_series_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_write, "MAX_CHOSEN", 10)
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    flood = [sample("node_load1", 1.0, T0, n=str(number)) for number in range(50)]
+    sender.send(T0, *flood, *scrape(T0, 1.0, "node2:9100"))
+    polled = source.poll(T0)
+    assert ([problem.kind for problem in polled.problems], polled.n_unselected) == (["too_large"], 40)
+    sender.send(T0 + 60_000, *scrape(T0 + 60_000, 1.0, "node2:9100"))
+    told = metrics(source.poll(T0 + 60_000))
+    assert [row[:3] for row in told] == [("node1", "load_one", 10.0), ("node2", "load_one", 0.5)]
 
 
 def test_the_watermark_follows_the_slowest_sender_until_it_is_silent(tmp_path: Path) -> None:
