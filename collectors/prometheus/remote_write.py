@@ -12,6 +12,7 @@ which a part is missing are left out: a sum of some of them would be wrong.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ MAX_SENDERS = 1_000
 MAX_TARGETS = 20_000
 MOST_AHEAD_MS = 60_000
 MAX_TEXT_CHARS = 255
+_HOST_AND_PORT = re.compile(r"(\[[^\]]+\]|[^:]+):[0-9]+")
 N_KEPT = 10
 """Committed positions that may be gone back to."""
 
@@ -265,7 +267,8 @@ class RemoteWriteCollector:
                 message = f"more than {MAX_TARGETS:,} targets; they are left out"
                 self._complain(record, self.name, "too_many_targets", message)
                 return None
-            name = instance.rpartition(":")[0].strip("[]").lower() if ":" in instance else instance.lower()
+            found = _HOST_AND_PORT.fullmatch(instance)
+            name = (found[1] if found else instance).strip("[]").lower()
             host = printable(self._options.hosts.get(name, name) or instance, MAX_TEXT_CHARS)
             target = self._targets[key] = _Target(cluster, host, shown, job)
         return target

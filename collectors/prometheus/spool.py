@@ -243,7 +243,11 @@ def _segments(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _n_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for _, path in _segments(folder))
+    n_bytes = 0
+    for _, path in _segments(folder):
+        with contextlib.suppress(FileNotFoundError):  # its reader needs it no more, and has just removed it
+            n_bytes += path.stat().st_size
+    return n_bytes
 
 
 __all__ = ["Place", "Record", "RecordError", "SpoolError", "SpoolReader", "SpoolWriter"]

@@ -190,6 +190,20 @@ def test_connections_of_a_sender_that_are_far_apart_cost_nothing_and_nothing_is_
     assert told == [25.0] * 3
 
 
+@pytest.mark.parametrize(
+    ("instance", "host"),
+    [
+        ("N1:9100", "n1"), ("N1", "n1"), ("10.0.0.7:9100", "known"), ("[fe80::1]:9100", "fe80::1"),
+        ("fe80::1", "fe80::1"), ("[fe80::1]", "fe80::1"), (":9100", ":9100"),
+    ],
+)  # fmt: skip
+def test_the_host_is_that_of_the_instance(tmp_path: Path, instance: str, host: str) -> None:
+    sender, source = Sender(tmp_path), collector(tmp_path, hosts={"10.0.0.7": "known"})
+    for number in range(4):
+        sender.send(T0 + number * 15_000, *scrape(T0 + number * 15_000, 1.0, instance))
+    assert {row[0] for row in metrics(source.poll(T0 + 60_000))} == {host}
+
+
 def test_jobs_that_share_an_instance_are_scraped_apart(tmp_path: Path) -> None:
     sender, source, told = Sender(tmp_path), collector(tmp_path), []
     for number in range(8):

@@ -142,6 +142,24 @@ def test_a_full_spool_takes_nothing_until_it_is_read(tmp_path: Path) -> None:
     assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(1)]
 
 
+def test_a_segment_that_goes_while_a_request_comes_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        SpoolWriter(tmp_path, 1 << 20).append(record(number))  # a segment each
+    listed = spool._segments
+
+    def and_gone(folder: Path) -> list[tuple[int, Path]]:
+        found = listed(folder)
+        found[0][1].unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(spool, "_segments", and_gone)
+    SpoolWriter(tmp_path, 1 << 20).append(record(9))
+    monkeypatch.setattr(spool, "_segments", listed)
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0][-1] == record(9)
+
+
 def test_another_spool_in_its_place_is_read_from_its_begin(tmp_path: Path) -> None:
     for name, n in (("a", 5), ("b", 1)):
         writer = SpoolWriter(tmp_path / name, 1 << 20)
