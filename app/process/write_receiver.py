@@ -197,12 +197,12 @@ class _Handler(BaseRequestHandler):
             sender = self._request(connection)
         except RefusedError as refused:
             receiver.tell_refused(str(self.client_address[0]), refused)
-            self._answer(connection, refused.status, str(refused))
             receiver.answered(refused.status.value)
+            self._answer(connection, refused.status, str(refused))
             return
-        if sender:
-            self._answer(connection, HTTPStatus.NO_CONTENT, "")
+        if sender:  # counted first: what is answered is in the metrics already
             receiver.answered(HTTPStatus.NO_CONTENT.value)
+            self._answer(connection, HTTPStatus.NO_CONTENT, "")
 
     def _request(self, connection: socket.socket) -> str:
         """The sender of a request that is kept; "" where the connection had to make room."""
