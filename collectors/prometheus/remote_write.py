@@ -6,12 +6,14 @@ any further for `silence_ms` is not waited for, and what it sends when it is bac
 Samples that an exporter dates itself, ahead of when they were received, say nothing of how far their sender has come.
 
 A sender with a backlog sends by several connections, of which one may be far ahead of another. A scrape that lacks
-series which the target had lately waits for them, `patience_ms` long and without holding up others; then metrics of
-which a part is missing are left out: a sum of some of them would be wrong.
+series which the target had lately, and of which nobody says that they have ended, waits for them, `patience_ms` long
+and without holding up others; then metrics of which a part is missing are left out: a sum of some of them would be
+wrong.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -107,6 +109,8 @@ class _Target:
     job: str
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By series the time and value of its last sample that was told of."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """By series when it was said to have ended."""
     t_ms: int | None = None
     waiting: dict[int, list[tuple[_Part, Sample]]] = field(default_factory=dict)
 
@@ -218,7 +222,13 @@ class RemoteWriteCollector:
             if target is None or not self._readings.uses(sample):
                 n_unused += 1
                 continue
-            if target.seen.get(series_key(sample), (0,))[0] >= t_ms:
+            key = series_key(sample)
+            if math.isnan(sample.value):
+                if key in target.ended or len(target.ended) < MAX_CHOSEN:
+                    target.ended[key] = max(t_ms, target.ended.get(key, 0))
+                n_unused += 1
+                continue
+            if target.seen.get(key, (0,))[0] >= t_ms:
                 continue  # read again, or sent again
             scrape = target.waiting.setdefault(t_ms, [])
             if len(scrape) >= MAX_CHOSEN:
@@ -318,7 +328,11 @@ class RemoteWriteCollector:
     def _missing(self, target: _Target, group: Mapping[str, Sample], t_ms: int) -> list[str]:
         """Series that the target had lately and that this scrape has not (yet)."""
         oldest_ms = t_ms - self._options.patience_ms
-        return [key for key, (seen_ms, _) in target.seen.items() if oldest_ms <= seen_ms < t_ms and key not in group]
+        return [
+            key
+            for key, (seen_ms, _) in target.seen.items()
+            if oldest_ms <= seen_ms < t_ms and key not in group and not seen_ms < target.ended.get(key, 0) <= t_ms
+        ]
 
     def _tell(self, rows: EventRows, target: _Target, group: Mapping[str, Sample], t_ms: int) -> None:
         times = [target.seen[key][0] for key in group if key in target.seen]
@@ -334,6 +348,7 @@ class RemoteWriteCollector:
                 target.seen[key] = t_ms, sample.value
         oldest_ms = t_ms - 2 * self._options.patience_ms
         target.seen = {key: known for key, known in target.seen.items() if known[0] >= oldest_ms}
+        target.ended = {key: ended_ms for key, ended_ms in target.ended.items() if ended_ms >= oldest_ms}
         target.t_ms = max(t_ms, target.t_ms or t_ms)
 
     def _add(self, rows: EventRows, target: _Target, value: Value, t_ms: int, before_ms: int | None) -> None:

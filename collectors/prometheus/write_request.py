@@ -29,6 +29,8 @@ MAX_OTHER_FIELDS = 200_000
 
 _NAME = b"\x0a\x08__name__\x12"
 _DOUBLE = struct.Struct("<d")
+_STALE = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
+"""The one of the NaNs that says that a series has ended (Prometheus, model/value/value.go)."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -61,9 +63,9 @@ class WriteRequest:
     """What a request holds."""
 
     samples: tuple[Sample, ...]
-    """Of the chosen metrics; all with a time."""
+    """Of the chosen metrics; all with a time. NaN says that a series has ended."""
     n_others: int
-    """Samples of other metrics, those that say that a series has ended, and those that are refused."""
+    """Samples of other metrics, those without a number, and those that are refused."""
     refused: str = ""
     """Why some of the chosen series are not taken; empty when all are."""
 
@@ -144,17 +146,18 @@ def _samples(
     name = named.pop("__name__")
     samples: list[Sample] = []
     for start, end in ranges:
-        value, t_ms = 0.0, 0
+        value, t_ms, is_stale = 0.0, 0, False
         for place, (number, kind, at, stop) in enumerate(_fields(data, start, end)):
             if place > 1:
                 passed_over.count()
             if number == 1 and kind == _FIXED64:
                 (value,) = _DOUBLE.unpack_from(data, at)
+                is_stale = data[at:stop] == _STALE
             elif number == 2 and kind == _VARINT:
                 t_ms, _ = _varint(data, at, stop)
         if not 0 < t_ms <= MAX_TIME_MS:
             raise _SeriesError(f"{name}: a sample of {t_ms} ms after the epoch")
-        if math.isfinite(value):
+        if math.isfinite(value) or is_stale:
             samples.append(Sample(name, named, value, t_ms))
     return samples
 

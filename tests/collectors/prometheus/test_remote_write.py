@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,23 @@ def test_a_series_that_is_gone_is_not_waited_for_for_ever(tmp_path: Path) -> Non
     assert {value for value, hi in shares if hi < T0 + 75_000} == {25.0}
     assert {value for value, hi in shares if hi > T0 + 75_000} <= {100.0}  # once idle is none of its series any more
     assert [hi for _, name, _, _, hi in told if name == "load_one"] == [T0 + n * 15_000 for n in range(38)]
+
+
+def test_a_series_that_is_said_to_have_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """A file system that is unmounted makes nothing of its host late."""
+    sender, source, promised, told = Sender(tmp_path), collector(tmp_path), -1, []
+    for number in range(20):
+        t_ms = T0 + number * 15_000
+        second = {3: math.nan}.get(number, number * 30.0)  # it ends once, and comes back
+        more = [] if 3 < number < 9 else [sample("node_network_receive_bytes_total", second, t_ms, device="eth1")]
+        sender.send(t_ms, *scrape(t_ms, number * 15.0), *more)
+        polled = source.poll(t_ms)
+        assert all(row[3] >= promised for row in metrics(polled))
+        promised = polled.watermark_ms
+        told += metrics(polled)
+    assert [row[4] for row in told if row[1] == "load_one"] == [T0 + n * 15_000 for n in range(18)]
+    growth = [row[2] for row in told if row[1] == "bytes_in"]
+    assert growth == [3.0] * 2 + [1.0] * 7 + [3.0] * 8
 
 
 def test_what_is_sent_again_is_told_once(tmp_path: Path) -> None:

@@ -30,6 +30,14 @@ def test_chosen_samples() -> None:
     assert found.n_others == 2  # another metric, and what says that a series has ended
 
 
+def test_that_a_series_has_ended_is_kept() -> None:
+    stale = struct.unpack("<d", struct.pack("<Q", 0x7FF0_0000_0000_0002))[0]
+    data = message([({"__name__": "a"}, [(stale, T), (math.nan, T), (math.inf, T)])])
+    found = parse_write_request(data, {"a"})
+    (sample,) = found.samples
+    assert (math.isnan(sample.value), sample.t_ms, found.n_others) == (True, T, 2)
+
+
 def test_the_size_is_looked_at_before_anything_is_unpacked() -> None:
     with pytest.raises(TooLargeError, match="unpacks to 4,294,967,295 bytes; expected at most 100"):
         unpacked(b"\xff\xff\xff\xff\x0f", 100)
