@@ -148,6 +148,9 @@ class RemoteWriteCollector:
             self._is_restored = False
             for sender in self._senders.values():
                 sender.heard_ms = max(sender.heard_ms, now_ms)
+        for sender in self._senders.values():
+            if sender.newest_ms > now_ms:  # this machine's clock was ahead when that was received
+                sender.newest_ms = sender.heard_ms = now_ms
         n_others, reference_ms = self._read(now_ms)
         horizon_ms = self._horizon_ms(reference_ms)
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
@@ -159,7 +162,7 @@ class RemoteWriteCollector:
         promised_ms = horizon_ms - self._options.settle_ms - self._options.ahead_ms
         self._watermark_ms = next_watermark(self._watermark_ms, promised_ms, now_ms)
         self._forget(now_ms)
-        self._end_episodes(now_ms)
+        self._end_episodes(reference_ms)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain(), n_unselected=n_others)
 
     def checkpoint(self) -> dict[str, Any]:
@@ -257,8 +260,8 @@ class RemoteWriteCollector:
         self._complained_ms[place, kind] = record.received_ms
         self._problems.report(place, kind, message, key=(place, kind))
 
-    def _end_episodes(self, now_ms: int) -> None:
-        over = [key for key, met_ms in self._complained_ms.items() if now_ms - met_ms > self._options.silence_ms]
+    def _end_episodes(self, reference_ms: int) -> None:
+        over = [key for key, met_ms in self._complained_ms.items() if reference_ms - met_ms > self._options.silence_ms]
         for key in over:
             del self._complained_ms[key]
             self._problems.forget(key)

@@ -108,6 +108,15 @@ def test_a_sender_that_comes_no_further_is_silent_however_often_it_sends(tmp_pat
         assert polled.watermark_ms == (t_ms if number >= 7 else T0) - 75_000
 
 
+def test_the_watermark_is_taken_back_when_the_clock_was_ahead(tmp_path: Path) -> None:
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    ahead = T0 + 3_600_000
+    sender.send(ahead, *scrape(ahead, 1.0))
+    assert source.poll(ahead).watermark_ms == ahead - 75_000
+    sender.send(T0, *scrape(T0, 1.0, "node2:9100"))
+    assert source.poll(T0).watermark_ms == T0 - 75_000
+
+
 def test_problems_of_samples_are_told_once_per_episode(tmp_path: Path) -> None:
     sender, source, kinds = Sender(tmp_path), collector(tmp_path, silence_ms=100_000), []
     for number in range(30):
