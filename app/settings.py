@@ -227,7 +227,7 @@ class RemoteWriteSource(Source):
     interval_ms: DurationMs = Field(default=5_000, ge=1_000)
     lateness_ms: DurationMs = Field(default=30_000, ge=1_000)
     address: str = Field(default="127.0.0.1", min_length=1)
-    port: int = Field(default=9478, ge=0, le=65_535)
+    port: int = Field(default=9479, ge=0, le=65_535)
     token_file: AnchoredPath | None = None
     cert_file: AnchoredPath | None = None
     key_file: AnchoredPath | None = None

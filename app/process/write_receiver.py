@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
-from email.parser import BytesParser
+from email.parser import Parser
 from http import HTTPStatus
 from pathlib import Path
 from socketserver import BaseRequestHandler
@@ -29,7 +29,7 @@ from app.errors import AppError, ConfigError, ConfigProblem
 from app.process.bounded_server import BoundedServer
 from app.settings import RemoteWriteSource
 from collectors.base import printable
-from collectors.prometheus.spool import Record, SpoolError, SpoolWriter
+from collectors.prometheus.spool import Record, RecordError, SpoolError, SpoolWriter
 from collectors.prometheus.write_request import TooLargeError, WriteRequestError, parse_write_request, unpacked
 
 log = structlog.get_logger(__name__)
@@ -142,8 +142,12 @@ class WriteReceiver:
                 return  # metadata alone
             try:
                 self.spool.append(Record(self.now_ms(), sender, request.samples, request.n_others))
+            except RecordError as error:
+                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from error
             except SpoolError as error:
                 raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+            if request.refused:  # for its sender to tell of: nothing of it is sent again
+                raise RefusedError(HTTPStatus.BAD_REQUEST, f"{request.refused}: left out, the other series are kept")
 
     def tell_refused(self, sender: str, refused: RefusedError) -> None:
         """In the log, some a minute: whoever can connect must not fill the disk with it."""
@@ -157,7 +161,7 @@ class WriteReceiver:
         if self.secrets.token is None:
             return True
         shown = head.get("Authorization") or ""
-        return hmac.compare_digest(shown.encode(errors="replace"), f"Bearer {self.secrets.token}".encode())
+        return hmac.compare_digest(shown.encode("latin-1", "replace"), f"Bearer {self.secrets.token}".encode())
 
 
 class _Handler(BaseRequestHandler):
@@ -172,8 +176,10 @@ class _Handler(BaseRequestHandler):
         connection: socket.socket = self.request
         try:
             if receiver.secrets.tls is not None:
-                connection.settimeout(REQUEST_S)
-                secured = receiver.secrets.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                # A copy: the socket of before stays the server's, which hangs up on it to make room.
+                secured = receiver.secrets.tls.wrap_socket(
+                    connection.dup(), server_side=True, do_handshake_on_connect=False
+                )
                 connection = secured
                 self._arm(secured)
                 secured.do_handshake()
@@ -191,12 +197,12 @@ class _Handler(BaseRequestHandler):
             sender = self._request(connection)
         except RefusedError as refused:
             receiver.tell_refused(str(self.client_address[0]), refused)
-            self._answer(connection, refused.status, str(refused))
             receiver.answered(refused.status.value)
+            self._answer(connection, refused.status, str(refused))
             return
-        if sender:
-            self._answer(connection, HTTPStatus.NO_CONTENT, "")
+        if sender:  # counted first: what is answered is in the metrics already
             receiver.answered(HTTPStatus.NO_CONTENT.value)
+            self._answer(connection, HTTPStatus.NO_CONTENT, "")
 
     def _request(self, connection: socket.socket) -> str:
         """The sender of a request that is kept; "" where the connection had to make room."""
@@ -208,7 +214,8 @@ class _Handler(BaseRequestHandler):
             received += self._receive(connection)
         line, _, rest = bytes(received).partition(b"\r\n")
         fields, _, body = (b"\r\n" + rest).partition(b"\r\n\r\n")
-        head = BytesParser().parsebytes(fields.lstrip(b"\r\n") + b"\r\n\r\n", headersonly=True)
+        text = fields.lstrip(b"\r\n").decode("latin-1")  # as RFC 9110 has it: every value is a text, whatever its bytes
+        head = Parser().parsestr(f"{text}\r\n\r\n", headersonly=True)
         words = line.decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             raise RefusedError(HTTPStatus.BAD_REQUEST, "expected HTTP/1.1")

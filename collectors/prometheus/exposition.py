@@ -23,6 +23,8 @@ ACCEPT = f"{OPENMETRICS};version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
 MAX_SERIES = 200_000
 """Lines of samples of one answer."""
+MAX_LINES = 1_000_000
+"""With those of types, helps and none: a line of nothing but its end takes a byte, and as long as others."""
 MAX_CHOSEN = 20_000
 """Of them such as are parsed."""
 MAX_LINE_CHARS = 8_192
@@ -73,6 +75,8 @@ class Exposition:
 
 def parse_exposition(body: bytes, content_type: str, metrics: Collection[str]) -> Exposition:
     """The samples of these metrics; raises ExpositionError."""
+    if body.count(b"\n") > MAX_LINES:
+        raise ExpositionError("too_large", f"it has more than {MAX_LINES:,} lines; it is not read")
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -221,7 +221,7 @@ class PrometheusCollector:
             self._states[url] = state
         self._restored = {}
         for url in before.keys() - targets.keys():
-            for kind in ("unavailable", "not_asked", "no_metrics"):
+            for kind in ("unavailable", "not_asked", "no_metrics", "ahead", "repeated_series"):
                 self._problems.forget((url, kind))
 
     def _ask_all(self, now_ms: int) -> list[_Told]:
@@ -330,6 +330,8 @@ class PrometheusCollector:
         if exposition.n_repeated:
             message = f"{url}: {exposition.n_repeated} samples of series that it had told already; the first counts"
             self._problems.report(url, "repeated_series", message)
+        else:
+            self._problems.forget((url, "repeated_series"))
         times = [sample.t_ms for sample in samples if sample.t_ms is not None]
         if (latest_ms := max(times, default=0)) > told.answer_ms + MOST_AHEAD_MS:
             message = f"{url}: a sample dated {latest_ms - told.answer_ms} ms ahead; its host's clock is wrong"

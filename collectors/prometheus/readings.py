@@ -194,7 +194,7 @@ class ReadingSet:
                 continue
             value: float | None
             if reading.kind is Kind.GAUGE:
-                value = math.fsum(sample.value for sample in mine)
+                value = _sum(sample.value for sample in mine)
             elif reading.kind is Kind.COUNT:
                 value = float(len(mine))
             elif reading.kind is Kind.FULLEST:
@@ -208,7 +208,7 @@ class ReadingSet:
                 assert whole is not None
                 of_all = [s for s in by_name[reading.metric] if whole.fullmatch(s.labels.get("mode", ""))]
                 value = _share(mine, of_all, before)
-            if value is not None and math.isfinite(value):
+            if value is not None and math.isfinite(value * reading.factor):
                 times = [sample.t_ms for sample in mine if sample.t_ms is not None]
                 found.append(Value(reading, value * reading.factor, max(times, default=None)))
         return found
@@ -255,19 +255,27 @@ def _growth(samples: Iterable[Sample], before: Levels) -> float | None:
         for sample in samples
         if (level := before.get(series_key(sample))) is not None
     ]
-    return math.fsum(grown) if grown else None
+    return _sum(grown) if grown else None
 
 
 def _share(samples: Sequence[Sample], of_all: Sequence[Sample], before: Levels) -> float | None:
     """In percent. The kernel's idle and I/O times go back by some hundredths at times: only when all fell together was
     the host started again."""
     pairs = [(s, level) for s in of_all if (level := before.get(series_key(s))) is not None]
-    again = math.fsum(s.value for s, _ in pairs) < math.fsum(level for _, level in pairs)
+    again = _sum(s.value for s, _ in pairs) < _sum(level for _, level in pairs)
     grown = {series_key(s): s.value if again else max(0.0, s.value - level) for s, level in pairs}
-    whole = math.fsum(grown.values())
-    if whole <= 0:
+    whole = _sum(grown.values())
+    if not whole > 0:
         return None
-    return 100.0 * math.fsum(grown.get(series_key(sample), 0.0) for sample in samples) / whole
+    return 100.0 * _sum(grown.get(series_key(sample), 0.0) for sample in samples) / whole
+
+
+def _sum(values: Iterable[float]) -> float:
+    """NaN where it is too large for a number: one exporter's nonsense is no reason to tell nothing of all others."""
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        return math.nan
 
 
 __all__ = ["DEFAULT_METRICS", "READINGS", "Kind", "Labels", "Levels", "Reading", "ReadingSet", "Value", "series_key"]

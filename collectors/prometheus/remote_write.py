@@ -1,16 +1,20 @@
 """What Prometheus servers have sent (`write_request`) and the receiver has kept (`spool`), as Metric events.
 
 The samples of one scrape of a target have one time, and may come in several requests: they are looked at together once
-every sender is `settle_ms` further. So the source promises by each sender's newest sample; a sender that has not been
-heard of for `silence_ms` is not waited for, and what it sends when it is back is late, like anything that is late.
+every sender is `settle_ms` further. So the source promises by each sender's newest sample; a sender that has not come
+any further for `silence_ms` is not waited for, and what it sends when it is back is late, like anything that is late.
+Samples that an exporter dates itself, ahead of when they were received, say nothing of how far their sender has come.
 
 A sender with a backlog sends by several connections, of which one may be far ahead of another. A scrape that lacks
-series which the target had lately waits for them, `patience_ms` long and without holding up others; then metrics of
-which a part is missing are left out: a sum of some of them would be wrong.
+series which the target had lately, and of which nobody says that they have ended, waits for them, `patience_ms` long
+and without holding up others; then metrics of which a part is missing are left out: a sum of some of them would be
+wrong.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +34,7 @@ from collectors.base import (
 )
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows
-from collectors.prometheus.exposition import Sample
+from collectors.prometheus.exposition import MAX_CHOSEN, Sample
 from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Reading, ReadingSet, Value, series_key
 from collectors.prometheus.spool import Place, Record, SpoolReader
 from engine.events import FOREVER_MS
@@ -46,6 +50,7 @@ MAX_SENDERS = 1_000
 MAX_TARGETS = 20_000
 MOST_AHEAD_MS = 60_000
 MAX_TEXT_CHARS = 255
+_HOST_AND_PORT = re.compile(r"(\[[^\]]+\]|[^:]+):[0-9]+")
 N_KEPT = 10
 """Committed positions that may be gone back to."""
 
@@ -104,6 +109,8 @@ class _Target:
     job: str
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By series the time and value of its last sample that was told of."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """By series when it was said to have ended."""
     t_ms: int | None = None
     waiting: dict[int, list[tuple[_Part, Sample]]] = field(default_factory=dict)
 
@@ -132,6 +139,8 @@ class RemoteWriteCollector:
         self._watermark_ms: int | None = None
         self._committed: list[int] = []
         self._is_restored = False
+        self._complained_ms: dict[tuple[str, str], int] = {}
+        """By place and kind when a problem of samples was met last."""
 
     def poll(self, now_ms: int) -> Collected:
         """Take what has come, and tell what is settled."""
@@ -139,6 +148,9 @@ class RemoteWriteCollector:
             self._is_restored = False
             for sender in self._senders.values():
                 sender.heard_ms = max(sender.heard_ms, now_ms)
+        for sender in self._senders.values():
+            if sender.newest_ms > now_ms:  # this machine's clock was ahead when that was received
+                sender.newest_ms = sender.heard_ms = now_ms
         n_others, reference_ms = self._read(now_ms)
         horizon_ms = self._horizon_ms(reference_ms)
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
@@ -150,6 +162,7 @@ class RemoteWriteCollector:
         promised_ms = horizon_ms - self._options.settle_ms - self._options.ahead_ms
         self._watermark_ms = next_watermark(self._watermark_ms, promised_ms, now_ms)
         self._forget(now_ms)
+        self._end_episodes(reference_ms)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain(), n_unselected=n_others)
 
     def checkpoint(self) -> dict[str, Any]:
@@ -204,17 +217,29 @@ class RemoteWriteCollector:
             t_ms = sample.t_ms or 0
             if t_ms > record.received_ms + MOST_AHEAD_MS:
                 message = f"{record.sender}: a sample dated {t_ms - record.received_ms} ms ahead; its clock is wrong"
-                self._problems.report(record.sender, "ahead", message)
+                self._complain(record, record.sender, "ahead", message)
                 n_unused += 1
                 continue
-            newest_ms = max(newest_ms, t_ms)
-            target = self._target_of(sample.labels)
+            newest_ms = max(newest_ms, min(t_ms, record.received_ms))
+            target = self._target_of(sample.labels, record)
             if target is None or not self._readings.uses(sample):
                 n_unused += 1
                 continue
-            if target.seen.get(series_key(sample), (0,))[0] >= t_ms:
+            key = series_key(sample)
+            if math.isnan(sample.value):
+                if key in target.ended or len(target.ended) < MAX_CHOSEN:
+                    target.ended[key] = max(t_ms, target.ended.get(key, 0))
+                n_unused += 1
+                continue
+            if target.seen.get(key, (0,))[0] >= t_ms:
                 continue  # read again, or sent again
-            target.waiting.setdefault(t_ms, []).append((part, sample))
+            scrape = target.waiting.setdefault(t_ms, [])
+            if len(scrape) >= MAX_CHOSEN:
+                message = f"{target.instance}: more than {MAX_CHOSEN:,} chosen samples of one time; they are left out"
+                self._complain(record, target.instance, "too_large", message)
+                n_unused += 1
+                continue
+            scrape.append((part, sample))
             part.n_waiting += 1
         if newest_ms:
             self._hear(record.sender, newest_ms, record.received_ms)
@@ -226,22 +251,37 @@ class RemoteWriteCollector:
             if len(self._senders) >= MAX_SENDERS:
                 self._senders.pop(min(self._senders, key=lambda one: self._senders[one].heard_ms))
             self._senders[name] = _Sender(newest_ms, received_ms)
-        else:
-            sender.newest_ms = max(sender.newest_ms, newest_ms)
+        elif newest_ms > sender.newest_ms:  # who sends the same again and again must not hold up others for ever
+            sender.newest_ms = newest_ms
             sender.heard_ms = max(sender.heard_ms, received_ms)
 
-    def _target_of(self, labels: Mapping[str, str]) -> _Target | None:
+    def _complain(self, record: Record, place: str, kind: str, message: str) -> None:
+        """Once per episode: it is over when nothing of the kind came for `silence_ms`."""
+        self._complained_ms[place, kind] = record.received_ms
+        self._problems.report(place, kind, message, key=(place, kind))
+
+    def _end_episodes(self, reference_ms: int) -> None:
+        over = [key for key, met_ms in self._complained_ms.items() if reference_ms - met_ms > self._options.silence_ms]
+        for key in over:
+            del self._complained_ms[key]
+            self._problems.forget(key)
+
+    def _target_of(self, labels: Mapping[str, str], record: Record) -> _Target | None:
         instance = labels.get("instance", "")
         cluster = printable(labels.get("cluster") or self._options.cluster, MAX_TEXT_CHARS)
         shown, job = printable(instance, MAX_TEXT_CHARS), printable(labels.get("job", ""), MAX_TEXT_CHARS)
         key = (cluster, shown, job)  # jobs that share a name of an instance scrape it at times of their own
         target = self._targets.get(key)
         if target is None:
-            if not instance or len(self._targets) >= MAX_TARGETS:
-                what = f"more than {MAX_TARGETS:,} targets" if instance else "samples without a label `instance`"
-                self._problems.report(self.name, "no_target", f"{what}; they are left out")
+            if not instance:
+                self._complain(record, self.name, "no_target", "samples without a label `instance`; they are left out")
                 return None
-            name = instance.rpartition(":")[0].strip("[]").lower() if ":" in instance else instance.lower()
+            if len(self._targets) >= MAX_TARGETS:
+                message = f"more than {MAX_TARGETS:,} targets; they are left out"
+                self._complain(record, self.name, "too_many_targets", message)
+                return None
+            found = _HOST_AND_PORT.fullmatch(instance)
+            name = (found[1] if found else instance).strip("[]").lower()
             host = printable(self._options.hosts.get(name, name) or instance, MAX_TEXT_CHARS)
             target = self._targets[key] = _Target(cluster, host, shown, job)
         return target
@@ -251,7 +291,7 @@ class RemoteWriteCollector:
         alive: list[int] = []
         for name, sender in self._senders.items():
             if reference_ms - sender.heard_ms > self._options.silence_ms:
-                message = f"{name}: nothing came for longer than sources.silence_timeout; others are not held up by it"
+                message = f"{name}: nothing new came for longer than sources.silence_timeout; others do not wait for it"
                 self._problems.report(name, "silent", message)
                 continue
             self._problems.forget((name, "silent"))
@@ -291,7 +331,11 @@ class RemoteWriteCollector:
     def _missing(self, target: _Target, group: Mapping[str, Sample], t_ms: int) -> list[str]:
         """Series that the target had lately and that this scrape has not (yet)."""
         oldest_ms = t_ms - self._options.patience_ms
-        return [key for key, (seen_ms, _) in target.seen.items() if oldest_ms <= seen_ms < t_ms and key not in group]
+        return [
+            key
+            for key, (seen_ms, _) in target.seen.items()
+            if oldest_ms <= seen_ms < t_ms and key not in group and not seen_ms < target.ended.get(key, 0) <= t_ms
+        ]
 
     def _tell(self, rows: EventRows, target: _Target, group: Mapping[str, Sample], t_ms: int) -> None:
         times = [target.seen[key][0] for key in group if key in target.seen]
@@ -307,6 +351,7 @@ class RemoteWriteCollector:
                 target.seen[key] = t_ms, sample.value
         oldest_ms = t_ms - 2 * self._options.patience_ms
         target.seen = {key: known for key, known in target.seen.items() if known[0] >= oldest_ms}
+        target.ended = {key: ended_ms for key, ended_ms in target.ended.items() if ended_ms >= oldest_ms}
         target.t_ms = max(t_ms, target.t_ms or t_ms)
 
     def _add(self, rows: EventRows, target: _Target, value: Value, t_ms: int, before_ms: int | None) -> None:

@@ -1,5 +1,8 @@
 """What senders were told is safe: a folder of segments, one JSON line for each request, flushed to the disk.
 
+[received, sender, others, [[name, labels, [time, value, time, value, ...]], ...]]: labels stand there once a series, so
+that a line is not much longer than its request, however many samples it has.
+
 A line is either whole or was never acknowledged: one that could not be written is taken back, a process that begins
 makes a segment of its own, and what an end without its line break is, nobody was told of.
 """
@@ -11,23 +14,29 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from collectors.base import CollectorError
-from collectors.network.bounded_json import loads
+from collectors.network.bounded_json import loads, n_values
 from collectors.prometheus.exposition import Sample
 
 SEGMENT_BYTES = 1 << 25
-MAX_LINE_BYTES = 1 << 27
-MAX_VALUES = 20_000_000
+MAX_LINE_BYTES = 1 << 26
+MAX_VALUES = 8_000_000
+"""Of a line: nothing is kept that would not be read."""
 _SEGMENT = re.compile(r"segment-([0-9]{12})\.jsonl")
 
 
 class SpoolError(CollectorError):
     """What came cannot be kept now; it is to be sent again."""
+
+
+class RecordError(CollectorError):
+    """What came is more than a line may hold; it would be so another time, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +64,17 @@ class SpoolWriter:
         self._folder, self._max_bytes = folder, max_bytes
         self._lock = threading.Lock()
         self._file: int | None = None
+        self._path = folder
         self._n_bytes = 0
 
     def append(self, record: Record) -> None:
-        """Returns once it would survive the death of the machine; raises SpoolError, and then nothing was kept."""
-        samples = [[s.name, dict(s.labels), s.t_ms, s.value] for s in record.samples]
-        line = json.dumps([record.received_ms, record.sender, record.n_others, samples], separators=(",", ":"))
+        """Returns once it would survive the machine's death; raises SpoolError or RecordError: nothing was kept."""
+        line = json.dumps(
+            [record.received_ms, record.sender, record.n_others, list(_series(record.samples))], separators=(",", ":")
+        )
         data = line.encode() + b"\n"
+        if len(data) > MAX_LINE_BYTES or n_values(data) > MAX_VALUES:
+            raise RecordError(f"{len(data):,} bytes with {n_values(data):,} values as JSON; send less at once")
         with self._lock:
             try:
                 self._write(data)
@@ -88,22 +101,25 @@ class SpoolWriter:
         self._n_bytes += len(data)
 
     def _begin(self) -> None:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        if not self._folder.is_dir():
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            _flush_folder(self._folder.parent)
         number = max((number for number, _ in _segments(self._folder)), default=0) + 1
-        path = self._folder / f"segment-{number:012d}.jsonl"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._path = self._folder / f"segment-{number:012d}.jsonl"
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._n_bytes = 0
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _flush_folder(self._folder)
 
     def _take_back(self) -> None:
-        """What was written of a line; where that fails it is the end of its segment, which readers leave out."""
+        """What was written of a line; where that fails it is the end of its segment, which readers leave out.
+
+        An empty segment goes, too: while a disk is full there would be one for each request that is sent again.
+        """
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._n_bytes)
+                if not self._n_bytes:
+                    self._path.unlink()
         self._drop()
 
     def _drop(self) -> None:
@@ -127,9 +143,8 @@ class SpoolReader:
         try:
             place = self._place_there(place, problems)
             segments = [(number, path) for number, path in _segments(self._folder) if number >= place.segment]
-            for index, (number, path) in enumerate(segments):
+            for number, path in segments:
                 offset = place.offset if number == place.segment else 0
-                is_last = index == len(segments) - 1
                 if n_left <= 0:
                     return records, place, True, problems
                 data = _lines(path, offset, n_left)
@@ -140,10 +155,12 @@ class SpoolReader:
                         problems.append(f"{path}:{offset}: a line that is damaged ({error}); it is left out")
                     offset += len(line)
                 n_left -= len(data)
+                end = _line_end(path, offset)
+                if end is not None and not data:
+                    problems.append(f"{path}:{offset}: a line of more than {MAX_LINE_BYTES:,} bytes; it is left out")
+                    offset, end = end, _line_end(path, end)
                 place = Place(number, offset)
-                if not is_last and _has_line(path, offset):
-                    return records, place, True, problems
-                if is_last and _has_line(path, offset):
+                if end is not None:
                     return records, place, True, problems
         except OSError as error:
             raise SpoolError(f"{self._folder}: {error.strerror or error}") from error
@@ -178,13 +195,15 @@ def _lines(path: Path, offset: int, n_bytes: int) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def _has_line(path: Path, offset: int) -> bool:
+def _line_end(path: Path, offset: int) -> int | None:
+    """Where the line that begins there ends; None when it does not."""
     with path.open("rb") as file:
         file.seek(offset)
         while piece := file.read(1 << 20):
-            if b"\n" in piece:
-                return True
-    return False
+            if (at := piece.find(b"\n")) >= 0:
+                return offset + at + 1
+            offset += len(piece)
+    return None
 
 
 def _record(line: bytes) -> Record:
@@ -193,8 +212,27 @@ def _record(line: bytes) -> Record:
 
 
 def _samples(told: Iterable[Any]) -> Iterable[Sample]:
-    for name, labels, t_ms, value in told:
-        yield Sample(str(name), {str(k): str(v) for k, v in labels.items()}, float(value), int(t_ms))
+    for name, labels, points in told:
+        of_series = {str(k): str(v) for k, v in labels.items()}
+        for t_ms, value in zip(points[::2], points[1::2], strict=True):
+            yield Sample(str(name), of_series, float(value), int(t_ms))
+
+
+def _series(samples: Iterable[Sample]) -> Iterator[list[Any]]:
+    """Samples of a series have one mapping of labels, and come one after the other."""
+    for _, group in groupby(samples, key=lambda sample: (sample.name, id(sample.labels))):
+        of_series = list(group)
+        points = [number for sample in of_series for number in (sample.t_ms, sample.value)]
+        yield [of_series[0].name, dict(of_series[0].labels), points]
+
+
+def _flush_folder(folder: Path) -> None:
+    """What is new in it survives the death of the machine."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _segments(folder: Path) -> list[tuple[int, Path]]:
@@ -205,7 +243,11 @@ def _segments(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _n_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for _, path in _segments(folder))
+    n_bytes = 0
+    for _, path in _segments(folder):
+        with contextlib.suppress(FileNotFoundError):  # its reader needs it no more, and has just removed it
+            n_bytes += path.stat().st_size
+    return n_bytes
 
 
-__all__ = ["Place", "Record", "SpoolError", "SpoolReader", "SpoolWriter"]
+__all__ = ["Place", "Record", "RecordError", "SpoolError", "SpoolReader", "SpoolWriter"]

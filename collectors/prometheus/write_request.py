@@ -24,9 +24,13 @@ from collectors.time_units import MAX_TIME_MS
 MAX_SERIES = 100_000
 MAX_SAMPLES = 200_000
 """Of one request; Prometheus sends some thousand."""
+MAX_OTHER_FIELDS = 200_000
+"""Metadata, exemplars, labels that are too many: what is passed over costs time, too, and takes two bytes each."""
 
 _NAME = b"\x0a\x08__name__\x12"
 _DOUBLE = struct.Struct("<d")
+_STALE = b"\x02\x00\x00\x00\x00\x00\xf0\x7f"
+"""The one of the NaNs that says that a series has ended (Prometheus, model/value/value.go)."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -38,14 +42,32 @@ class TooLargeError(WriteRequestError):
     """One that is larger than it may be."""
 
 
+class _SeriesError(WriteRequestError):
+    """A series that is not taken; those beside it are of other exporters."""
+
+
+@dataclass(slots=True)
+class _PassedOver:
+    """Fields of a message that mean nothing here."""
+
+    n_left: int
+
+    def count(self) -> None:
+        self.n_left -= 1
+        if self.n_left < 0:
+            raise WriteRequestError("more fields that are no series, label or sample than any request has")
+
+
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
     """What a request holds."""
 
     samples: tuple[Sample, ...]
-    """Of the chosen metrics; all with a time."""
+    """Of the chosen metrics; all with a time. NaN says that a series has ended."""
     n_others: int
-    """Samples of other metrics, and those that say that a series has ended."""
+    """Samples of other metrics, those without a number, and those that are refused."""
+    refused: str = ""
+    """Why some of the chosen series are not taken; empty when all are."""
 
 
 def unpacked(body: bytes, max_bytes: int) -> bytes:
@@ -60,64 +82,100 @@ def unpacked(body: bytes, max_bytes: int) -> bytes:
 
 
 def parse_write_request(data: bytes, metrics: Collection[str]) -> WriteRequest:
-    """The samples of these metrics in a message; raises WriteRequestError."""
+    """The samples of these metrics in a message; raises WriteRequestError.
+
+    A series with labels or times that cannot be is refused alone: a request has those of many exporters, and is not
+    sent again.
+    """
     samples: list[Sample] = []
+    passed_over = _PassedOver(MAX_OTHER_FIELDS)
+    refused = ""
     n_series, n_all = 0, 0
     for number, kind, start, end in _fields(data, 0, len(data)):
         if number != 1:
-            continue  # metadata
+            passed_over.count()  # metadata
+            continue
         n_series += 1
         if kind != _BYTES or n_series > MAX_SERIES:
             raise WriteRequestError(f"more than {MAX_SERIES:,} series" if kind == _BYTES else "a series that is none")
-        labels, ranges = list[tuple[int, int]](), list[tuple[int, int]]()
-        for part, part_kind, part_start, part_end in _fields(data, start, end):
-            if part in (1, 2):
-                if part_kind != _BYTES:
-                    raise WriteRequestError("a label or sample that is none")
-                (labels if part == 1 else ranges).append((part_start, part_end))
+        labels, ranges = _parts(data, start, end, MAX_SAMPLES - n_all, passed_over)
         n_all += len(ranges)
-        if len(labels) > MAX_LABELS or n_all > MAX_SAMPLES:
-            raise WriteRequestError(f"more than {MAX_LABELS} labels of a series, or {MAX_SAMPLES:,} samples")
-        if ranges and _name_of(data, labels) in metrics:
-            samples += _samples(data, labels, ranges)
-    return WriteRequest(tuple(samples), n_all - len(samples))
+        try:
+            if ranges and _name_of(data, labels, passed_over) in metrics:
+                samples += _samples(data, labels, ranges, passed_over)
+        except _SeriesError as error:
+            refused = refused or str(error)
+    return WriteRequest(tuple(samples), n_all - len(samples), refused)
 
 
-def _name_of(data: bytes, labels: list[tuple[int, int]]) -> str:
+def _parts(
+    data: bytes, start: int, end: int, most_samples: int, passed_over: _PassedOver
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Where labels and samples of a series are, of labels one more than it may have."""
+    labels, ranges = list[tuple[int, int]](), list[tuple[int, int]]()
+    for part, kind, at, stop in _fields(data, start, end):
+        if part in (1, 2) and kind != _BYTES:
+            raise WriteRequestError("a label or sample that is none")
+        if part == 1 and len(labels) <= MAX_LABELS:
+            labels.append((at, stop))
+        elif part == 2:
+            if len(ranges) >= most_samples:
+                raise WriteRequestError(f"more than {MAX_SAMPLES:,} samples")
+            ranges.append((at, stop))
+        else:
+            passed_over.count()
+    return labels, ranges
+
+
+def _name_of(data: bytes, labels: list[tuple[int, int]], passed_over: _PassedOver) -> str:
     for start, end in labels:
         if data.startswith(_NAME, start, end):
-            return _label(data, start, end)[1]
-    return next((value for name, value in (_label(data, *one) for one in labels) if name == "__name__"), "")
+            return _label(data, start, end, passed_over)[1]
+    named = (_label(data, *one, passed_over) for one in labels)
+    return next((value for name, value in named if name == "__name__"), "")
 
 
-def _samples(data: bytes, labels: list[tuple[int, int]], ranges: list[tuple[int, int]]) -> Iterator[Sample]:
-    named = dict(_label(data, start, end) for start, end in labels)
+def _samples(
+    data: bytes, labels: list[tuple[int, int]], ranges: list[tuple[int, int]], passed_over: _PassedOver
+) -> list[Sample]:
+    if len(labels) > MAX_LABELS:
+        raise _SeriesError(f"a series of more than {MAX_LABELS} labels")
+    named = dict(_label(data, start, end, passed_over) for start, end in labels)
     if len(named) != len(labels):
-        raise WriteRequestError("a label that is given twice")
+        raise _SeriesError("a label that is given twice")
     name = named.pop("__name__")
+    samples: list[Sample] = []
     for start, end in ranges:
-        value, t_ms = 0.0, 0
-        for number, kind, at, stop in _fields(data, start, end):
+        value, t_ms, is_stale = 0.0, 0, False
+        for place, (number, kind, at, stop) in enumerate(_fields(data, start, end)):
+            if place > 1:
+                passed_over.count()
             if number == 1 and kind == _FIXED64:
                 (value,) = _DOUBLE.unpack_from(data, at)
+                is_stale = data[at:stop] == _STALE
             elif number == 2 and kind == _VARINT:
                 t_ms, _ = _varint(data, at, stop)
         if not 0 < t_ms <= MAX_TIME_MS:
-            raise WriteRequestError(f"a sample of {t_ms} ms after the epoch")
-        if math.isfinite(value):
-            yield Sample(name, named, value, t_ms)
+            raise _SeriesError(f"{name}: a sample of {t_ms} ms after the epoch")
+        if math.isfinite(value) or is_stale:
+            samples.append(Sample(name, named, value, t_ms))
+    return samples
 
 
-def _label(data: bytes, start: int, end: int) -> tuple[str, str]:
+def _label(data: bytes, start: int, end: int, passed_over: _PassedOver) -> tuple[str, str]:
     texts = {1: "", 2: ""}
-    for number, kind, at, stop in _fields(data, start, end):
+    for place, (number, kind, at, stop) in enumerate(_fields(data, start, end)):
+        if place > 1:
+            passed_over.count()
         if number in texts:
-            if kind != _BYTES or stop - at > MAX_LABEL_CHARS:
-                raise WriteRequestError(f"a label of more than {MAX_LABEL_CHARS:,} bytes, or one that is none")
+            if kind != _BYTES:
+                raise WriteRequestError("a label that is none")
+            if stop - at > MAX_LABEL_CHARS:
+                raise _SeriesError(f"a label of more than {MAX_LABEL_CHARS:,} bytes")
             try:
                 texts[number] = data[at:stop].decode()
             except UnicodeDecodeError as error:
-                raise WriteRequestError("a label that is no UTF-8") from error
+                raise _SeriesError("a label that is no UTF-8") from error
     return texts[1], texts[2]
 
 

@@ -46,6 +46,12 @@ def test_the_shipped_file_says_what_the_defaults_are() -> None:
     assert shipped.sources.yarn_rest.model_copy(update={"interval_ms": 15_000}) == from_nothing.sources.yarn_rest
 
 
+def test_everything_that_listens_has_a_port_of_its_own() -> None:
+    for of in (Settings(), load_settings(SHIPPED, {})):
+        ports = [of.dashboard.port, of.web.port, of.api.port, of.sources.remote_write.port]
+        assert len(set(ports)) == len(ports)
+
+
 def test_the_shipped_file_mentions_every_key() -> None:
     text = SHIPPED.read_text()
 

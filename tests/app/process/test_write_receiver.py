@@ -90,6 +90,14 @@ def test_what_will_never_be_taken_is_refused(tmp_path: Path, options: dict[str, 
         assert site.post(request(LOAD)).status_code == 204
 
 
+def test_a_series_that_is_refused_costs_those_beside_it_nothing(tmp_path: Path) -> None:
+    """One exporter with a long label is in one request with others, and what is answered with 400 is not sent again."""
+    with running(tmp_path) as site:
+        answer = site.post(request(series("node_load1", 7.0, T, mount="/" * 2_000), LOAD))
+        assert (answer.status_code, site.kept()) == (400, [("node_load1", 0.5)])
+        assert "more than 1,024 bytes: left out, the other series are kept" in answer.text
+
+
 def test_what_cannot_be_kept_now_is_to_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path) as site:
 
@@ -124,11 +132,35 @@ def test_over_tls(tmp_path: Path) -> None:
         assert len(site.kept()) == 1
 
 
+@pytest.mark.parametrize("name", ["Authorization", "Content-Encoding", "Content-Type", "Content-Length", "Expect"])
+def test_a_head_of_any_bytes_is_answered(tmp_path: Path, name: str) -> None:
+    (tmp_path / "token").write_text("s3crét\n", encoding="utf-8")
+    with running(tmp_path, token_file=tmp_path / "token") as site:
+        body = request(LOAD)
+        head = {"Authorization": "Bearer s3crét", "Content-Length": str(len(body)), **HEADERS}
+        with socket.create_connection(("127.0.0.1", site.receiver.port), timeout=60) as connection:
+            lines = [f"{key}: {value}".encode() for key, value in (head | {name: ""}).items()]
+            odd = [line + b"\xff\xfe" if line.startswith(name.encode()) else line for line in lines]
+            connection.sendall(b"\r\n".join([f"POST {PATH} HTTP/1.1".encode(), *odd, b"", body]))
+            answer = connection.makefile("rb").readline()
+        status = {"Authorization": b"401", "Content-Encoding": b"415", "Content-Length": b"411"}.get(name, b"204")
+        assert answer.split()[1] == status
+        shown = {"Authorization": "Bearer s3crét".encode()}
+        assert site.post(body, headers=shown).status_code == 204
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
 def test_others_are_answered_beside_connections_that_say_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, over_tls: bool
 ) -> None:
     monkeypatch.setattr(write_receiver, "REQUEST_S", 600.0)
-    with running(tmp_path, n_connections=4) as site:
+    options: dict[str, Any] = {}
+    verify: bool | str = True
+    if over_tls:
+        certificate(tmp_path)
+        options = {"cert_file": tmp_path / "certificate.pem", "key_file": tmp_path / "key.pem"}
+        verify = str(tmp_path / "certificate.pem")
+    with running(tmp_path, n_connections=4, **options) as site:
         starts = (b"", b"POST ", f"POST {PATH} HTTP/1.1\r\nContent-Length: 99\r\n\r\nx".encode())
         silent = [socket.create_connection(("127.0.0.1", site.receiver.port)) for _ in range(40)]
         for number, connection in enumerate(silent):
@@ -136,7 +168,7 @@ def test_others_are_answered_beside_connections_that_say_nothing(
                 connection.sendall(starts[number % 3])
             except OSError:
                 continue  # it had to make room
-        assert ends(lambda: site.post(request(LOAD)).status_code) == 204
+        assert ends(lambda: site.post(request(LOAD), verify=verify).status_code) == 204
         for connection in silent:
             connection.close()
 

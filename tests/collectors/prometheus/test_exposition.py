@@ -84,3 +84,8 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         parsed("b 1\n" * 6, "a")
     with pytest.raises(ExpositionError, match="more than 2 samples are chosen"):
         parsed('a{x="1"} 1\na{x="2"} 1\na 1\n', "a")
+    monkeypatch.setattr(exposition, "MAX_LINES", 9)
+    assert parsed("#\n" * 9, "a").n_others == 0
+    for line in ("\n", "#\n", "# HELP b b\n"):
+        with pytest.raises(ExpositionError, match="more than 9 lines"):
+            parsed(line * 10, "a")

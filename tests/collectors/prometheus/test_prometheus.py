@@ -19,6 +19,7 @@ from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Kind, Read
 from collectors.schema import load_event_types
 from tests.collectors.positions import saved
 from tests.collectors.prometheus.exporters import (
+    ALL,
     STEP_MS,
     T0,
     Clock,
@@ -175,6 +176,39 @@ def test_a_metric_of_ones_own() -> None:
     assert (row["name"], row["value"], row["unit"]) == ("heap_used", 5.0, "MB")
     with pytest.raises(OptionError, match="no regular expression"):
         collector_of({NODE: Exporter(text)}, readings=(Reading("x", Kind.GAUGE, "y", {"a": "("}),))
+
+
+def test_series_that_are_told_twice_are_a_problem_once_per_episode() -> None:
+    exporter, told = Exporter(""), []
+    collector = collector_of({NODE: exporter})
+    for number, text in enumerate(("a 1\n", "a 1\n", "", "a 1\n")):
+        exporter.text = "node_load1 1\n" + text.replace("a", "node_load1")
+        told.append(kinds(collector.poll(T0 + number * 15_000)))
+    assert told == [["repeated_series"], [], [], ["repeated_series"]]
+
+
+def test_values_whose_sum_is_no_number_cost_their_host_alone() -> None:
+    idle = 'node_cpu_seconds_total{cpu="0",mode="idle"}'
+    heap = Reading("heap_used", Kind.GAUGE, "heap", factor=1e9)
+    exporters = {NODE: Exporter(""), "node2:9100": Exporter("")}
+    collector = collector_of(exporters, readings=(*ALL, heap))
+    for number in range(2):
+        sane = f"node_load1 1\n{idle} {number * 10}\nheap 1e300\n"
+        exporters["node2:9100"].text = sane
+        exporters[NODE].text = sane + "".join(
+            f'{line} {sign}1e308\n'
+            for line in (
+                'node_load1{n="1"}', 'node_load1{n="2"}',
+                'node_cpu_seconds_total{cpu="0",mode="user"}', 'node_cpu_seconds_total{cpu="1",mode="user"}',
+                'node_network_receive_bytes_total{device="eth0"}', 'node_network_receive_bytes_total{device="eth1"}',
+            )
+            for sign in [("-", "")[number]]
+        )  # fmt: skip
+        told = values(collector.poll(T0 + number * 15_000))
+    assert ("node1", "load_one") not in told
+    assert ("node1", "bytes_in") not in told
+    assert ("node1", "heap_used") not in told
+    assert (told["node2", "load_one"], told["node2", "cpu_idle"]) == (1.0, 100.0)
 
 
 # ---- targets that do not answer --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from collectors.base import Collected, PositionError
 from collectors.metrics.load_balance import LoadDeriver
+from collectors.prometheus import remote_write
 from collectors.prometheus.exposition import Sample
 from collectors.prometheus.readings import READINGS
 from collectors.prometheus.remote_write import N_KEPT, RemoteWriteCollector, RemoteWriteOptions
@@ -81,6 +83,63 @@ def test_no_event_is_before_what_was_promised(tmp_path: Path) -> None:
         promised = polled.watermark_ms
 
 
+def test_an_exporter_that_dates_its_samples_ahead_makes_nothing_of_others_late(tmp_path: Path) -> None:
+    sender, source, promised, told = Sender(tmp_path), collector(tmp_path), -1, []
+    for number in range(20):
+        t_ms = T0 + number * 15_000
+        ahead = sample("node_load1", 7.0, t_ms + 59_000, "hostile:9100")
+        sender.send(t_ms, *scrape(t_ms - 40, number * 1e4), ahead)
+        polled = source.poll(t_ms)
+        assert all(lo >= promised for _, _, _, lo, _ in metrics(polled))
+        told += metrics(polled)
+        promised = polled.watermark_ms
+    assert len([row for row in told if row[:2] == ("node1", "bytes_in")]) == 17
+
+
+def test_a_sender_that_comes_no_further_is_silent_however_often_it_sends(tmp_path: Path) -> None:
+    source = collector(tmp_path, silence_ms=100_000)
+    good, stuck = Sender(tmp_path), Sender(tmp_path, "10.0.0.2")
+    stuck.writer = good.writer
+    for number in range(12):
+        t_ms = T0 + number * 15_000
+        good.send(t_ms, *scrape(t_ms, 1.0))
+        stuck.send(t_ms, *scrape(T0, 1.0, "node2:9100"))
+        polled = source.poll(t_ms)
+        assert polled.watermark_ms == (t_ms if number >= 7 else T0) - 75_000
+
+
+def test_the_watermark_is_taken_back_when_the_clock_was_ahead(tmp_path: Path) -> None:
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    ahead = T0 + 3_600_000
+    sender.send(ahead, *scrape(ahead, 1.0))
+    assert source.poll(ahead).watermark_ms == ahead - 75_000
+    sender.send(T0, *scrape(T0, 1.0, "node2:9100"))
+    assert source.poll(T0).watermark_ms == T0 - 75_000
+
+
+def test_problems_of_samples_are_told_once_per_episode(tmp_path: Path) -> None:
+    sender, source, kinds = Sender(tmp_path), collector(tmp_path, silence_ms=100_000), []
+    for number in range(30):
+        t_ms = T0 + number * 15_000
+        wrong = (sample("node_load1", 1.0, t_ms + 90_000), Sample("node_load1", {}, 1.0, t_ms))
+        sender.send(t_ms, *scrape(t_ms, 1.0), *(wrong if number in (0, 2, 4, 20, 21) else ()))
+        kinds.append(sorted(problem.kind for problem in source.poll(t_ms).problems))
+    assert [n for n, found in enumerate(kinds) if found] == [0, 20]
+    assert kinds[0] == kinds[20] == ["ahead", "no_target"]
+
+
+def test_a_scrape_of_too_many_series_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_write, "MAX_CHOSEN", 10)
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    flood = [sample("node_load1", 1.0, T0, n=str(number)) for number in range(50)]
+    sender.send(T0, *flood, *scrape(T0, 1.0, "node2:9100"))
+    polled = source.poll(T0)
+    assert ([problem.kind for problem in polled.problems], polled.n_unselected) == (["too_large"], 40)
+    sender.send(T0 + 60_000, *scrape(T0 + 60_000, 1.0, "node2:9100"))
+    told = metrics(source.poll(T0 + 60_000))
+    assert [row[:3] for row in told] == [("node1", "load_one", 10.0), ("node2", "load_one", 0.5)]
+
+
 def test_the_watermark_follows_the_slowest_sender_until_it_is_silent(tmp_path: Path) -> None:
     fast, slow = Sender(tmp_path), Sender(tmp_path, "10.0.0.2")
     slow.writer = fast.writer  # the process has one
@@ -141,6 +200,20 @@ def test_connections_of_a_sender_that_are_far_apart_cost_nothing_and_nothing_is_
     assert told == [25.0] * 3
 
 
+@pytest.mark.parametrize(
+    ("instance", "host"),
+    [
+        ("N1:9100", "n1"), ("N1", "n1"), ("10.0.0.7:9100", "known"), ("[fe80::1]:9100", "fe80::1"),
+        ("fe80::1", "fe80::1"), ("[fe80::1]", "fe80::1"), (":9100", ":9100"),
+    ],
+)  # fmt: skip
+def test_the_host_is_that_of_the_instance(tmp_path: Path, instance: str, host: str) -> None:
+    sender, source = Sender(tmp_path), collector(tmp_path, hosts={"10.0.0.7": "known"})
+    for number in range(4):
+        sender.send(T0 + number * 15_000, *scrape(T0 + number * 15_000, 1.0, instance))
+    assert {row[0] for row in metrics(source.poll(T0 + 60_000))} == {host}
+
+
 def test_jobs_that_share_an_instance_are_scraped_apart(tmp_path: Path) -> None:
     sender, source, told = Sender(tmp_path), collector(tmp_path), []
     for number in range(8):
@@ -163,6 +236,23 @@ def test_a_series_that_is_gone_is_not_waited_for_for_ever(tmp_path: Path) -> Non
     assert {value for value, hi in shares if hi < T0 + 75_000} == {25.0}
     assert {value for value, hi in shares if hi > T0 + 75_000} <= {100.0}  # once idle is none of its series any more
     assert [hi for _, name, _, _, hi in told if name == "load_one"] == [T0 + n * 15_000 for n in range(38)]
+
+
+def test_a_series_that_is_said_to_have_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """A file system that is unmounted makes nothing of its host late."""
+    sender, source, promised, told = Sender(tmp_path), collector(tmp_path), -1, []
+    for number in range(20):
+        t_ms = T0 + number * 15_000
+        second = {3: math.nan}.get(number, number * 30.0)  # it ends once, and comes back
+        more = [] if 3 < number < 9 else [sample("node_network_receive_bytes_total", second, t_ms, device="eth1")]
+        sender.send(t_ms, *scrape(t_ms, number * 15.0), *more)
+        polled = source.poll(t_ms)
+        assert all(row[3] >= promised for row in metrics(polled))
+        promised = polled.watermark_ms
+        told += metrics(polled)
+    assert [row[4] for row in told if row[1] == "load_one"] == [T0 + n * 15_000 for n in range(18)]
+    growth = [row[2] for row in told if row[1] == "bytes_in"]
+    assert growth == [3.0] * 2 + [1.0] * 7 + [3.0] * 8
 
 
 def test_what_is_sent_again_is_told_once(tmp_path: Path) -> None:
@@ -226,6 +316,14 @@ def test_the_load_is_of_hosts_that_were_scraped_at_times_of_their_own(tmp_path: 
     assert steps[0]["val"] == pytest.approx((sum((s - sum(shares) / 3) ** 2 for s in shares) / 3) ** 0.5)
     ends = [row["t_hi_ms"] for row in steps]
     assert [b - a for a, b in pairwise(ends)] == [15_000] * (len(ends) - 1)
+
+
+def test_values_whose_sum_is_no_number_do_not_stop_the_source(tmp_path: Path) -> None:
+    """What stands in the spool is read again after a failure: it would fail for ever."""
+    sender, source = Sender(tmp_path), collector(tmp_path)
+    sender.send(T0, *(sample("node_load1", 1e308, T0, n=n) for n in "12"), *scrape(T0, 1.0, "node2:9100"))
+    sender.send(T0 + 60_000, *scrape(T0 + 60_000, 1.0, "node2:9100"))
+    assert metrics(source.poll(T0 + 60_000)) == [("node2", "load_one", 0.5, T0, T0)]
 
 
 def test_a_foreign_position_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from collectors.prometheus import spool
 from collectors.prometheus.exposition import Sample
-from collectors.prometheus.spool import Place, Record, SpoolError, SpoolReader, SpoolWriter
+from collectors.prometheus.spool import Place, Record, RecordError, SpoolError, SpoolReader, SpoolWriter
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,6 +65,59 @@ def test_a_damaged_line_is_told_and_costs_itself_alone(tmp_path: Path) -> None:
     assert len(problems) == 3
 
 
+def test_a_line_too_long_to_be_read_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    writer.append(record(1))
+    (segment,) = tmp_path.iterdir()
+    with segment.open("ab") as file:
+        file.write(b"x" * 5_000 + b"\n" + segment.read_bytes())
+    monkeypatch.setattr(spool, "MAX_LINE_BYTES", 1_000)
+    found, told, place, more = list[Record](), list[str](), Place(), True
+    for _ in range(10):
+        records, place, more, problems = SpoolReader(tmp_path).read(place, 100)
+        found, told = found + records, told + problems
+    assert (found, more) == ([record(1), record(1)], False)
+    assert len(told) == 1
+    assert "a line of more than 1,000 bytes" in told[0]
+
+
+def test_labels_are_kept_once_a_series(tmp_path: Path) -> None:
+    """A request of 4 MB would be a line of 26 GB, with all labels beside each sample."""
+    labels = {f"l{number}": "x" * 1_000 for number in range(60)}
+    written = Record(1, "s", tuple(Sample("a", labels, n + 0.5, n) for n in range(2_000)), 0)
+    SpoolWriter(tmp_path, 1 << 20).append(written)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 100_000
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [written]
+
+
+@pytest.mark.parametrize("bound", ["MAX_LINE_BYTES", "MAX_VALUES"])
+def test_what_would_not_be_read_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    monkeypatch.setattr(spool, bound, 200)
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    with pytest.raises(RecordError, match="send less at once"):
+        writer.append(record(1, 200))
+    writer.append(record(2))
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(2)]
+
+
+def test_a_full_disk_leaves_no_files_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Senders try again for as long as it is full."""
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    writer.append(record(1))
+
+    def full(_file: int, _data: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        for _ in range(5):
+            with pytest.raises(SpoolError, match="No space left"):
+                writer.append(record(2))
+    assert len(list(tmp_path.iterdir())) == 1
+    writer.append(record(3))
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(1), record(3)]
+
+
 def test_what_cannot_be_flushed_was_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SpoolWriter(tmp_path, 1 << 20)
     writer.append(record(1))
@@ -87,6 +140,24 @@ def test_a_full_spool_takes_nothing_until_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(SpoolError, match="as much as it may"):
         writer.append(record(2, 3))
     assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0] == [record(1)]
+
+
+def test_a_segment_that_goes_while_a_request_comes_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        SpoolWriter(tmp_path, 1 << 20).append(record(number))  # a segment each
+    listed = spool._segments
+
+    def and_gone(folder: Path) -> list[tuple[int, Path]]:
+        found = listed(folder)
+        found[0][1].unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(spool, "_segments", and_gone)
+    SpoolWriter(tmp_path, 1 << 20).append(record(9))
+    monkeypatch.setattr(spool, "_segments", listed)
+    assert SpoolReader(tmp_path).read(Place(), 1 << 20)[0][-1] == record(9)
 
 
 def test_another_spool_in_its_place_is_read_from_its_begin(tmp_path: Path) -> None:

@@ -93,6 +93,19 @@ def test_hostile_yaml_is_a_problem(tmp_path: Path, text: str) -> None:
     assert [p.kind for p in problems.drain()] == ["bad_targets"]
 
 
+def test_what_stands_in_yaml_is_text_as_prometheus_has_it(tmp_path: Path) -> None:
+    """And a number of base 60 with 100,000 digits is not computed at each poll."""
+    (tmp_path / "a.yml").write_text(
+        "- targets: [n1:9100]\n  labels: {cluster: 12, job: on, rack: 2026-11-26, n: 1" + ":1" * 100_000 + "}\n"
+        "- targets: [n2:9100]\n  labels:\n",
+        encoding="utf-8",
+    )
+    problems = ProblemLog("prometheus")
+    found = TargetFiles([tmp_path / "a.yml"], DEFAULTS).targets(problems)
+    assert problems.drain() == ()
+    assert [(t.host, t.cluster, t.job) for t in found] == [("n1", "12", "on"), ("n2", "default", "")]
+
+
 def test_what_is_no_file_is_a_problem_and_holds_up_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "folder.json").mkdir()
