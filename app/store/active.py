@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.store.alert_pages import with_hosts
+from app.store.alert_pages import filtered_later, with_hosts
 from app.store.bulk import in_chunks
-from app.store.models import AlertRow, SilenceChangeRow, SilenceRow
+from app.store.models import AlertRow, IncidentMemberRow, SilenceChangeRow, SilenceRow
 from app.store.states import OPEN_STATES
 
 
@@ -35,6 +35,22 @@ def active(session: Session) -> list[tuple[str, int]]:
     """(id, start_ms) of all alerts that are not over, from an index alone."""
     statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
     return [(alert_id, start_ms) for alert_id, start_ms in session.connection().execute(statement)]
+
+
+def told_by_incidents(session: Session) -> dict[str, list[str]]:
+    """By alert, the ids in order of the incidents that are not over and are told in its place."""
+    going_on = select(IncidentMemberRow.alert_id, IncidentMemberRow.incident_id).join(
+        AlertRow, AlertRow.id == IncidentMemberRow.incident_id
+    )
+    going_on = going_on.where(
+        IncidentMemberRow.covered.is_(True),
+        AlertRow.state.in_(OPEN_STATES),
+        filtered_later(AlertRow.is_incident.is_(True)),
+    )
+    found: dict[str, list[str]] = {}
+    for alert_id, incident_id in session.connection().execute(going_on.order_by(IncidentMemberRow.incident_id)):
+        found.setdefault(alert_id, []).append(incident_id)
+    return found
 
 
 def labelled(session: Session, alert_ids: Collection[str]) -> list[Labelled]:
@@ -86,4 +102,4 @@ def _changed(session: Session, ids: Sequence[int]) -> dict[int, int]:
     return found
 
 
-__all__ = ["ChangedSilence", "Labelled", "active", "labelled", "silence", "silences", "whole"]
+__all__ = ["ChangedSilence", "Labelled", "active", "labelled", "silence", "silences", "told_by_incidents", "whole"]

@@ -170,7 +170,7 @@ class Alerts:
         self._rows.changes.append(change)
 
     def last_change_to(self, alert_id: str, state: str) -> AlertChangeRow:
-        """The last change of an alert to a state that it had, from another one: what was done to it meanwhile is none."""
+        """The last change of an alert to a state that it had, from another one: what happened to it in it is none."""
         statement = select(AlertChangeRow).where(
             AlertChangeRow.alert_id == alert_id,
             AlertChangeRow.to_state == state,
