@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from app.store.alert_pages import filtered_later, with_hosts
 from app.store.bulk import in_chunks
@@ -38,17 +38,20 @@ def active(session: Session) -> list[tuple[str, int]]:
 
 
 def told_by_incidents(session: Session) -> dict[str, list[str]]:
-    """By alert, the ids in order of the incidents that are not over and are told in its place."""
-    going_on = select(IncidentMemberRow.alert_id, IncidentMemberRow.incident_id).join(
-        AlertRow, AlertRow.id == IncidentMemberRow.incident_id
-    )
-    going_on = going_on.where(
-        IncidentMemberRow.covered.is_(True),
-        AlertRow.state.in_(OPEN_STATES),
-        filtered_later(AlertRow.is_incident.is_(True)),
+    """By inhibited alert, the ids of the incidents that are not over and are told in its place."""
+    incident = aliased(AlertRow)
+    hidden = (
+        select(AlertRow.id, incident.id)
+        .join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
+        .join(incident, incident.id == IncidentMemberRow.incident_id)
+        .where(
+            AlertRow.inhibited.is_(True),  # few are: by this index
+            filtered_later(IncidentMemberRow.covered.is_(True)),
+            filtered_later(incident.state.in_(OPEN_STATES)),
+        )
     )
     found: dict[str, list[str]] = {}
-    for alert_id, incident_id in session.connection().execute(going_on.order_by(IncidentMemberRow.incident_id)):
+    for alert_id, incident_id in session.connection().execute(hidden):
         found.setdefault(alert_id, []).append(incident_id)
     return found
 
