@@ -59,7 +59,7 @@ def on_new(silenced: str | None, *, claimed: bool = False) -> Change:
 
 def on_late_match(state: State, *, goes_on: bool, silenced: str | None, covered: bool = False) -> Change | None:
     """A match joins an episode that is over: it fires again when it now ends later, or was joined to one that is open
-    (`goes_on`). `covered`: an incident that goes on, or of the same step, is told in its place."""
+    (`goes_on`). `covered`: an incident that goes on is told in its place."""
     if state is not State.RESOLVED or not goes_on:
         return None
     inhibited = True if covered else None

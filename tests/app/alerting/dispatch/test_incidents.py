@@ -125,6 +125,22 @@ def test_an_incident_that_was_closed_is_told_to_be_over_to_all_who_heard_of_it(a
     ]
 
 
+def test_when_it_fires_again_all_are_told_who_hear_of_it_or_of_its_alerts(store: Store) -> None:
+    world = Incidents(store, APART)
+    world.step(A, B, cause(A, B))
+    world.told(WAIT_MS)
+    (incident,) = [alert for alert in store.alerts() if alert.is_incident]
+    close(store, incident.id, ANN, "", world.now_ms)
+    world.step()
+    world.told(INTERVAL_MS)
+    again = fetch("a", 108)
+    world.step(again, cause(again, B))
+    assert sorted((to, alerts) for to, _, alerts in world.told(INTERVAL_MS)) == [
+        ("db", {"fetch of a": "firing"}),
+        ("ops", {"n5 is slow": "firing"}),
+    ]
+
+
 def test_a_disabled_incident_leaves_alerts_that_are_told(store: Store) -> None:
     world = Incidents(store)
     world.step(A, B, cause(A, B))
