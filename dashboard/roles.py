@@ -29,10 +29,14 @@ _LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S.*?)\s*")
 
 
 def anonymous(settings: DashboardSettings) -> Person:
-    """Nobody in particular."""
-    role = settings.anonymous_role
+    """Nobody in particular; beside a login, which everybody has to pass, never more than a viewer.
+
+    Behind a proxy that tells who asks, loopback is where everybody comes from.
+    """
+    role = Role.VIEWER if settings.login else settings.anonymous_role
     if role is None:
-        role = Role.OPERATOR if _is_loopback(settings.address) else Role.VIEWER
+        is_own = _is_loopback(settings.address) and settings.proxy is None
+        role = Role.OPERATOR if is_own else Role.VIEWER
     return Person(ANYBODY, role)
 
 

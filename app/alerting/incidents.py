@@ -76,19 +76,29 @@ class IncidentMembers:
             self._join(outer, inner)
 
     def _join(self, incident: AlertRow, alert: AlertRow) -> None:
-        if alert.id == incident.id or self._writer.incidents.has(incident.id, alert.id):
+        if alert.id == incident.id:
             return
-        if alert.is_incident and alert.id in self._writer.incidents.above(incident.id):
+        known = self._writer.incidents.get(incident.id, alert.id)
+        if known is None and alert.is_incident and alert.id in self._writer.incidents.above(incident.id):
             return  # else neither would ever end
-        covered = Severity(alert.severity).rank <= Severity(incident.severity).rank
-        self._writer.incidents.add(incident.id, alert.id, self._now_ms, covered=covered)
-        alert.incident_id = incident.id
+        if known is None:
+            covered = Severity(alert.severity).rank <= Severity(incident.severity).rank
+            self._writer.incidents.add(incident.id, alert.id, self._now_ms, covered=covered)
+            alert.incident_id = incident.id
+        else:
+            covered = known.covered
         state = State(alert.state)
-        if state is State.RESOLVED:
+        if State.RESOLVED in (state, State(incident.state)):
+            return  # an incident that was closed by hand is told in nobody's place
+        if known is not None and alert.inhibited == covered:
             return
         if covered or not self._writer.incidents.covering([alert.id]):
             joining = lifecycle.on_joining(state, incident.id[:8], covered=covered, inhibited=alert.inhibited)
             self._change(alert, joining)
+
+    def is_covered(self, alert: AlertRow) -> bool:
+        """Whether an incident that goes on is told in place of an alert."""
+        return bool(self._writer.incidents.covering([alert.id]))
 
     def merge(self, into: AlertRow, other: AlertRow) -> None:
         """An alert became part of another one of its query and key."""
@@ -118,6 +128,7 @@ class IncidentMembers:
             if self._writer.alerts.last_change_to(alert.id, State.ACKNOWLEDGED).reason.endswith(_with(incident)):
                 said = f"{note or 'acknowledged no longer'} {_with(incident)}"
                 self._change(alert, lifecycle.on_unacknowledge(State(alert.state), actor, said))
+                alert.to_tell = True  # whom the incident does not reach
 
     def close(self, incident: AlertRow, actor: str, note: str) -> None:
         """What is over with an incident are the alerts that it is told in place of: else they would all be told now."""
@@ -126,11 +137,26 @@ class IncidentMembers:
             self._change(alert, lifecycle.on_close(State(alert.state), actor, said))
 
     def _hidden_behind(self, incident: AlertRow, *states: State) -> list[AlertRow]:
-        """Alerts told of by this incident alone; those of another one that goes on are its."""
-        members = [alert for alert in self._writer.incidents.members(incident.id) if State(alert.state) in states]
-        covering = self._writer.incidents.covering([alert.id for alert in members])
-        others = {alert_id for alert_id, of in covering.items() if any(each.id != incident.id for each in of)}
-        return [alert for alert in members if alert.inhibited and alert.id not in others]
+        """Alerts told of by this incident alone, also those of incidents that are told of by it alone; those of another
+        one that goes on are its."""
+        told_by, members = {incident.id}, self._covered_by(incident.id)
+        while inner := [alert for alert in members.values() if alert.is_incident and alert.id not in told_by]:
+            covering = self._writer.incidents.covering([alert.id for alert in inner])
+            alone = [alert.id for alert in inner if {of.id for of in covering.get(alert.id, ())} <= told_by]
+            if not alone:
+                break
+            told_by.update(alone)
+            for incident_id in alone:
+                members |= self._covered_by(incident_id)
+        covering = self._writer.incidents.covering(list(members))
+        return [
+            alert
+            for alert in members.values()
+            if State(alert.state) in states and {of.id for of in covering.get(alert.id, ())} <= told_by
+        ]
+
+    def _covered_by(self, incident_id: str) -> dict[str, AlertRow]:
+        return {alert.id: alert for alert in self._writer.incidents.members(incident_id) if alert.inhibited}
 
     def hearing(self, routing: Routing, alert: AlertRow) -> frozenset[str] | None:
         """The receivers that are told of incidents in place of an alert; None: all (the incident is about to come)."""

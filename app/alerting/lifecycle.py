@@ -57,14 +57,15 @@ def on_new(silenced: str | None, *, claimed: bool = False) -> Change:
     return Change(State.FIRING, "first match", silenced=False, inhibited=claimed)
 
 
-def on_late_match(state: State, *, goes_on: bool, silenced: str | None) -> Change | None:
+def on_late_match(state: State, *, goes_on: bool, silenced: str | None, covered: bool = False) -> Change | None:
     """A match joins an episode that is over: it fires again when it now ends later, or was joined to one that is open
-    (`goes_on`)."""
+    (`goes_on`). `covered`: an incident that goes on is told in its place."""
     if state is not State.RESOLVED or not goes_on:
         return None
+    inhibited = True if covered else None
     if silenced is not None:
-        return Change(State.FIRING, f"matches again; silenced: {silenced}", silenced=True)
-    return Change(State.FIRING, "matches again", silenced=False)
+        return Change(State.FIRING, f"matches again; silenced: {silenced}", silenced=True, inhibited=inhibited)
+    return Change(State.FIRING, "matches again", silenced=False, inhibited=inhibited)
 
 
 def on_watermark(state: State, end_ms: int, gap_ms: int, watermark_ms: int) -> Change | None:

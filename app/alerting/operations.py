@@ -190,7 +190,7 @@ def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, by: Person, n
             row.recurrence if edit.recurrence is None else edit.recurrence,
             now_ms,
         )
-        if wanted.ends_ms > row.until_ms:
+        if _hides_more(wanted, row):
             _check_length(wanted.ends_ms - max(wanted.starts_ms, now_ms), by)
         values = {**wanted.columns(), "reason": row.reason if edit.note is None else _note(edit.note)}
         if edit.created_by is not None:
@@ -199,6 +199,13 @@ def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, by: Person, n
         if changed:
             before = ", ".join(f"{_COLUMNS[name]} was {_shown(row, name)}" for name in changed)
             writer.silences.change(row, values, storable_text(f"changed: {before}", 2_000), _actor(by), now_ms)
+
+
+def _hides_more(wanted: Silencing, row: SilenceRow) -> bool:
+    """Whether a silence may hide what it did not, or when it did not; else who may silence may shorten it."""
+    columns = wanted.columns()
+    is_other = columns["matchers"] != row.matchers or columns["recurrence"] != row.recurrence
+    return is_other or wanted.starts_ms < row.starts_ms or wanted.ends_ms > row.until_ms
 
 
 _COLUMNS = {

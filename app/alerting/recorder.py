@@ -363,7 +363,9 @@ class Recorder:
         self._extend(alert, episode, others)
         over = lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms)
         goes_on = not over and (grew or bool(going_on))
-        change = lifecycle.on_late_match(State(alert.state), goes_on=goes_on, silenced=self._silenced(alert))
+        state = State(alert.state)
+        covered = state is State.RESOLVED and self._members.is_covered(alert)
+        change = lifecycle.on_late_match(state, goes_on=goes_on, silenced=self._silenced(alert), covered=covered)
         if self._change(alert, change):
             alert.open, alert.resolved_ms = True, None
             if acknowledged and acknowledged == going_on:

@@ -50,6 +50,8 @@ class ActiveAlerts:
     """All that are not over at one time."""
 
     alerts: Sequence[ActiveAlert]
+    incidents: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By the id of an alert, the fingerprints in order of the incidents that are told in its place."""
     _memory: dict[tuple[InhibitRule, ...], Callable[[Mapping[str, str]], str | None]] = field(default_factory=dict)
 
     def matching(self, matchers: Sequence[Matcher]) -> list[ActiveAlert]:
@@ -117,7 +119,16 @@ class Active:
             if listed != self._listed:
                 self._now = ActiveAlerts(tuple(self._taken_in(dict(listed))))
                 self._listed = listed
+            incidents = self._incidents()
+            if incidents != self._now.incidents:
+                self._now = replace(self._now, incidents=incidents)
             return self._now
+
+    def _incidents(self) -> dict[str, list[str]]:
+        return {
+            alert_id: sorted(self._known[of].fingerprint for of in told_by if of in self._known)
+            for alert_id, told_by in self._store.told_by_incidents().items()
+        }
 
     def _taken_in(self, starts: Mapping[str, int]) -> Iterable[ActiveAlert]:
         if len(self._texts) > _MAX_TEXTS_PER_ALERT * len(starts):

@@ -74,6 +74,7 @@ class Standing:
 
     silenced_by: list[str]
     inhibited_by: list[str]
+    """The alert that does so by a rule, then the incidents that are told in its place."""
 
 
 class AlertAnswers:
@@ -149,8 +150,11 @@ class AlertAnswers:
     # ------------------------------------------------------------------ what hides
 
     def _standing(self, alert: ActiveAlert) -> Standing:
+        inhibited_by = list(self._active.incidents.get(alert.id, ()))
         source = self._inhibited_by(alert.labels)
-        return Standing(self._silenced.by(alert.labels), [] if source is None else [source])
+        if source is not None and source not in inhibited_by:
+            inhibited_by.insert(0, source)
+        return Standing(self._silenced.by(alert.labels), inhibited_by)
 
     @staticmethod
     def _is_wanted(standing: Standing, wanted: Wanted) -> bool:

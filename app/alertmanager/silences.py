@@ -12,7 +12,7 @@ from uuid import UUID
 
 from app.alerting import operations
 from app.alerting.dispatch.matchers import Matcher, Matchers, all_match, made
-from app.alerting.people import Person
+from app.alerting.people import ForbiddenError, Person
 from app.alerting.silencing import stands
 from app.alerting.text import iso
 from app.alertmanager.answers import ApiError
@@ -121,7 +121,7 @@ def put(store: Store, body: bytes, by: Person, now_ms: int) -> str:
         return silence_uuid(known.id)
     except NotFoundError:
         raise ApiError(HTTPStatus.NOT_FOUND, "silence not found") from None
-    except StoreError:
+    except (StoreError, ForbiddenError):
         raise
     except AppError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"silence invalid: {error}") from None

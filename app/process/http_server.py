@@ -171,10 +171,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Request line and headers, and what has come of the body."""
         received, most = bytearray(), self.server.answering.limits.n_head_bytes
         while True:
-            for end in (b"\r\n\r\n", b"\n\n"):
-                head, found, rest = received.partition(end)
-                if found and len(head) <= most:
-                    return bytes(head + found), bytes(rest)
+            ends = [(at, end) for end in (b"\r\n\r\n", b"\n\n") if (at := received.find(end)) >= 0]
+            if ends and min(ends)[0] <= most:
+                at, end = min(ends)  # the first: a body may have the other one
+                return bytes(received[: at + len(end)]), bytes(received[at + len(end) :])
             if len(received) > most:
                 raise _RequestRefused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             received += self._receive()
@@ -189,10 +189,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self, rest: bytes) -> bytes:
         """All of it; a refusal when it is longer than it may be."""
         most = self.server.answering.limits.n_body_bytes
-        if (coding := self.headers.get("Transfer-Encoding")) is not None:
+        if (codings := self.headers.get_all("Transfer-Encoding")) is not None:
             if not self.server.answering.limits.takes_chunks:
                 raise _RequestRefused(HTTPStatus.LENGTH_REQUIRED)
-            if coding.strip().lower() != "chunked" or self.headers.get("Content-Length") is not None:
+            is_chunked = len(codings) == 1 and codings[0].strip().lower() == "chunked"
+            if not is_chunked or self.headers.get("Content-Length") is not None:
                 raise _RequestRefused(HTTPStatus.BAD_REQUEST)  # two lengths are how requests are smuggled
             return self._chunks(bytearray(rest), most)
         lengths = self.headers.get_all("Content-Length") or ["0"]

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
-from app.store.alert_pages import with_hosts
+from app.store.alert_pages import filtered_later, with_hosts
 from app.store.bulk import in_chunks
-from app.store.models import AlertRow, SilenceChangeRow, SilenceRow
+from app.store.models import AlertRow, IncidentMemberRow, SilenceChangeRow, SilenceRow
 from app.store.states import OPEN_STATES
 
 
@@ -35,6 +35,25 @@ def active(session: Session) -> list[tuple[str, int]]:
     """(id, start_ms) of all alerts that are not over, from an index alone."""
     statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
     return [(alert_id, start_ms) for alert_id, start_ms in session.connection().execute(statement)]
+
+
+def told_by_incidents(session: Session) -> dict[str, list[str]]:
+    """By inhibited alert, the ids of the incidents that are not over and are told in its place."""
+    incident = aliased(AlertRow)
+    hidden = (
+        select(AlertRow.id, incident.id)
+        .join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
+        .join(incident, incident.id == IncidentMemberRow.incident_id)
+        .where(
+            AlertRow.inhibited.is_(True),  # few are: by this index
+            filtered_later(IncidentMemberRow.covered.is_(True)),
+            filtered_later(incident.state.in_(OPEN_STATES)),
+        )
+    )
+    found: dict[str, list[str]] = {}
+    for alert_id, incident_id in session.connection().execute(hidden):
+        found.setdefault(alert_id, []).append(incident_id)
+    return found
 
 
 def labelled(session: Session, alert_ids: Collection[str]) -> list[Labelled]:
@@ -86,4 +105,4 @@ def _changed(session: Session, ids: Sequence[int]) -> dict[int, int]:
     return found
 
 
-__all__ = ["ChangedSilence", "Labelled", "active", "labelled", "silence", "silences", "whole"]
+__all__ = ["ChangedSilence", "Labelled", "active", "labelled", "silence", "silences", "told_by_incidents", "whole"]

@@ -405,6 +405,11 @@ class Store:
         with self._reading() as session:
             return active.active(session)
 
+    def told_by_incidents(self) -> dict[str, list[str]]:
+        """By alert, the ids of the incidents that are not over and are told in its place."""
+        with self._reading() as session:
+            return active.told_by_incidents(session)
+
     def labelled(self, alert_ids: Collection[str]) -> list[active.Labelled]:
         """What tells these alerts apart, as far as they are kept."""
         with self._reading() as session:

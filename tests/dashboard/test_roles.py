@@ -30,6 +30,10 @@ def settings(**given: Any) -> DashboardSettings:
         ({"address": "monitor.example.org"}, Role.VIEWER),
         ({"anonymous_role": "viewer"}, Role.VIEWER),
         ({"address": "0.0.0.0", "anonymous_role": "operator"}, Role.OPERATOR),
+        ({"proxy": {"secret_file": "x"}}, Role.VIEWER),  # everybody comes from loopback
+        ({"proxy": {"secret_file": "x"}, "anonymous_role": "operator"}, Role.OPERATOR),
+        ({"login": True}, Role.VIEWER),
+        ({"login": True, "anonymous_role": "operator"}, Role.VIEWER),
     ],
 )
 def test_nobody_in_particular(given: dict[str, Any], role: Role) -> None:
@@ -96,7 +100,7 @@ def test_a_reverse_proxy_is_believed_with_its_secret_alone(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s" * 30 + "\n")
-    given = settings(proxy={"secret_file": secret}, roles_file=file, anonymous_role="viewer")
+    given = settings(proxy={"secret_file": secret}, roles_file=file)
     person = roles.told_by_proxy(headers, given)
     assert (person.name, person.role) == (name, role)
 

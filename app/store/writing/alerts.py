@@ -170,8 +170,12 @@ class Alerts:
         self._rows.changes.append(change)
 
     def last_change_to(self, alert_id: str, state: str) -> AlertChangeRow:
-        """The last change of an alert to a state that it had."""
-        statement = select(AlertChangeRow).where(AlertChangeRow.alert_id == alert_id, AlertChangeRow.to_state == state)
+        """The last change of an alert to a state that it had, from another one: what happened to it in it is none."""
+        statement = select(AlertChangeRow).where(
+            AlertChangeRow.alert_id == alert_id,
+            AlertChangeRow.to_state == state,
+            AlertChangeRow.from_state.is_distinct_from(state),
+        )
         return self._rows.session.scalars(statement.order_by(AlertChangeRow.revision.desc()).limit(1)).one()
 
     def replace_evidence(self, alert_id: str, rows: Sequence[EvidenceValues]) -> None:

@@ -12,6 +12,9 @@ from app.store.bulk import in_chunks
 from app.store.models import AlertRow, IncidentMemberRow
 from app.store.writing.gathered import GatheredRows
 
+_GOES_ON = AlertRow.open.is_(True), AlertRow.state != "resolved"
+"""Of an incident: one that was closed by hand is open while matches can still join it."""
+
 
 class Incidents:
     """Incidents as one transaction reads and writes them."""
@@ -19,13 +22,13 @@ class Incidents:
     def __init__(self, rows: GatheredRows) -> None:
         self._rows = rows
 
-    def has(self, incident_id: str, alert_id: str) -> bool:
-        """Whether an alert is part of an incident."""
-        return self._rows.session.get(IncidentMemberRow, (incident_id, alert_id)) is not None
+    def get(self, incident_id: str, alert_id: str) -> IncidentMemberRow | None:
+        """An alert as part of an incident; None: it is not."""
+        return self._rows.session.get(IncidentMemberRow, (incident_id, alert_id))
 
     def add(self, incident_id: str, alert_id: str, now_ms: int, *, covered: bool) -> None:
         """An alert becomes part of an incident, if it is not yet; `covered`: see IncidentMemberRow."""
-        if not self.has(incident_id, alert_id):
+        if self.get(incident_id, alert_id) is None:
             self._rows.session.add(
                 IncidentMemberRow(incident_id=incident_id, alert_id=alert_id, covered=covered, joined_ms=now_ms)
             )
@@ -43,14 +46,14 @@ class Incidents:
         return list(self._rows.session.scalars(rows.order_by(IncidentMemberRow.incident_id)))
 
     def sharing(self, incident_id: str) -> dict[str, set[str]]:
-        """Of the open incidents that have an alert in common with this one, itself among them: the ids of the alerts
-        of each."""
+        """Of the incidents that go on and have an alert in common with this one, itself among them: the ids of the
+        alerts of each."""
         mine = aliased(IncidentMemberRow)
         shared = (
             select(IncidentMemberRow.incident_id)
             .join(mine, mine.alert_id == IncidentMemberRow.alert_id)
             .join(AlertRow, AlertRow.id == IncidentMemberRow.incident_id)
-            .where(mine.incident_id == incident_id, AlertRow.open.is_(True))
+            .where(mine.incident_id == incident_id, *_GOES_ON)
         )
         found: dict[str, set[str]] = {}
         rows = select(IncidentMemberRow.incident_id, IncidentMemberRow.alert_id)
@@ -78,8 +81,7 @@ class Incidents:
             rows = rows.where(
                 IncidentMemberRow.alert_id.in_(chunk),
                 IncidentMemberRow.covered.is_(True),
-                AlertRow.open.is_(True),
-                AlertRow.state != "resolved",  # by hand
+                *_GOES_ON,
             )
             for alert_id, incident in self._rows.session.execute(rows.order_by(AlertRow.start_ms, AlertRow.id)):
                 found.setdefault(alert_id, []).append(incident)

@@ -13,7 +13,8 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import BoundMatch, FindMatch, canonical_key
 from app.alerting.found import found_in
 from app.alerting.links import Links
-from app.alerting.operations import acknowledge
+from app.alerting.operations import acknowledge, assign, close, unacknowledge
+from app.alerting.people import Person
 from app.alerting.receivers.news import News, facts_of
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.alerting.report_rows import HISTORY
@@ -35,6 +36,7 @@ QUERIES = {
     "other": QueryInfo("other", "o", Severity.INFO, "{host}", GAP_MS, depth=1, binds=frozenset({"fetch"})),
 }
 OPTIONS = AlertingOptions(QUERIES, {"ops": receiver()})
+ANN, BOB = Person("ann"), Person("bob")
 
 
 def fetch(task: str, at_ms: int, query: str = "fetch", host: str = "n5") -> FakeMatch:
@@ -205,7 +207,7 @@ def test_without_knowing_its_matches_its_alerts_are_told(store: Store) -> None:
 
 def test_acknowledging_an_incident_acknowledges_what_it_is_told_in_place_of(any_store: Store) -> None:
     step(any_store, [A, B, C, cause(A, B)], 110)
-    acknowledge(any_store, alert(any_store, "n5 is slow").id, "ann", "on it", 111)
+    acknowledge(any_store, alert(any_store, "n5 is slow").id, ANN, "on it", 111)
     assert {row.summary: row.state for row in any_store.alerts()} == {
         "n5 is slow": "acknowledged",
         "fetch of a": "acknowledged",
@@ -220,12 +222,127 @@ def test_acknowledging_an_incident_acknowledges_what_it_is_told_in_place_of(any_
 
 def test_a_member_that_is_acknowledged_says_nothing_of_the_others(store: Store) -> None:
     step(store, [A, B, cause(A, B)], 110)
-    acknowledge(store, alert(store, "fetch of a").id, "ann", "", 111)
+    acknowledge(store, alert(store, "fetch of a").id, ANN, "", 111)
     assert [alert(store, of).state for of in ("fetch of a", "fetch of b", "n5 is slow")] == [
         "acknowledged",
         "firing",
         "firing",
     ]
+
+
+def states(store: Store) -> dict[str, str]:
+    return {row.summary: row.state for row in store.alerts()}
+
+
+def test_unacknowledging_an_incident_undoes_what_was_acknowledged_with_it(any_store: Store) -> None:
+    step(any_store, [A, B, C, cause(A, B, C)], 110)
+    ids = {row.summary: row.id for row in any_store.alerts()}
+    acknowledge(any_store, ids["fetch of a"], ANN, "mine", 111)
+    acknowledge(any_store, ids["n5 is slow"], ANN, "on it", 112)
+    assert set(states(any_store).values()) == {"acknowledged"}
+    assign(any_store, ids["fetch of b"], "bob", ANN, "", 113)  # which changes nothing of it
+    unacknowledge(any_store, ids["n5 is slow"], BOB, "ann is ill", 114)
+    assert states(any_store) == {
+        "n5 is slow": "firing",
+        "fetch of a": "acknowledged",
+        "fetch of b": "firing",
+        "fetch of c": "firing",
+    }
+    change = any_store.alert(ids["fetch of c"]).changes[-1]
+    assert (change.actor, change.reason) == ("bob", f"ann is ill (with the incident {ids['n5 is slow'][:8]})")
+    step(any_store, [], 110)
+    assert told(any_store) == [("n5 is slow", "firing")] * 2
+
+
+def test_what_was_acknowledged_anew_since_stays_so(store: Store) -> None:
+    step(store, [A, B, cause(A, B)], 110)
+    ids = {row.summary: row.id for row in store.alerts()}
+    acknowledge(store, ids["n5 is slow"], ANN, "", 111)
+    unacknowledge(store, ids["fetch of a"], BOB, "", 112)
+    acknowledge(store, ids["fetch of a"], BOB, "", 113)
+    unacknowledge(store, ids["n5 is slow"], ANN, "", 114)
+    assert states(store) == {"n5 is slow": "firing", "fetch of a": "acknowledged", "fetch of b": "firing"}
+
+
+def test_closing_an_incident_closes_what_it_hides(any_store: Store) -> None:
+    lost = fetch("d", 104, "lost")
+    step(any_store, [A], 101)
+    step(any_store, [lost, B, C, cause(A, B, C)], 110)
+    step(any_store, [cause(A, lost)], 110)  # more severe: told beside it
+    assert sorted(told(any_store)) == [("d is lost", "firing"), ("fetch of a", "firing"), ("n5 is slow", "firing")]
+    acknowledge(any_store, alert(any_store, "fetch of b").id, BOB, "", 110)
+    close(any_store, alert(any_store, "n5 is slow").id, ANN, "node5 was restarted", 110)
+    assert {of for of, state in states(any_store).items() if state != "resolved"} == {"d is lost"}
+    for _ in range(2):
+        step(any_store, [], 110)
+        assert sorted(told(any_store)[3:]) == [("fetch of a", "resolved"), ("n5 is slow", "resolved")]
+    assert not any(row.inhibited for row in any_store.alerts())
+    step(any_store, [], 300)
+    assert sorted(told(any_store)[5:]) == [("d is lost", "resolved")]
+
+
+def test_a_member_that_matches_again_after_its_incident_was_closed_is_told(any_store: Store) -> None:
+    step(any_store, [A, B, cause(A, B)], 106)
+    close(any_store, alert(any_store, "n5 is slow").id, ANN, "", 107)
+    step(any_store, [fetch("a", 108)], 109)
+    assert states(any_store) == {"n5 is slow": "resolved", "fetch of a": "firing", "fetch of b": "resolved"}
+    assert sorted(told(any_store)[1:]) == [("fetch of a", "firing"), ("n5 is slow", "resolved")]
+    step(any_store, [fetch("a", 109)], 110)
+    assert len(told(any_store)) == 3
+
+
+def test_an_incident_that_fires_again_is_told_in_place_of_its_members_again(any_store: Store) -> None:
+    step(any_store, [A, B, cause(A, B)], 106)
+    close(any_store, alert(any_store, "n5 is slow").id, ANN, "", 107)
+    step(any_store, [], 107)
+    again = fetch("a", 108)
+    step(any_store, [again, cause(again, B)], 109)
+    assert states(any_store) == {"n5 is slow": "firing", "fetch of a": "firing", "fetch of b": "resolved"}
+    assert alert(any_store, "fetch of a").inhibited
+    step(any_store, [fetch("b", 110)], 110)  # it goes on, and is told in the place of this one too
+    assert alert(any_store, "fetch of b").inhibited
+    assert ("fetch of b", "firing") not in told(any_store)
+
+
+def test_an_incident_that_was_closed_by_hand_covers_nothing(any_store: Store) -> None:
+    step(any_store, [A, B, cause(A, B)], 106)
+    first = alert(any_store, "n5 is slow")
+    close(any_store, first.id, ANN, "", 107)
+    early = fetch("e", 104)  # so that its incident does not fire again
+    step(any_store, [early, cause(A, early), cause(A, B, query="other", host="n6")], 108)
+    assert alert(any_store, "n5 is slow").state == "resolved"
+    assert sorted(told(any_store)[1:]) == [("fetch of e", "firing"), ("n5 is slow", "resolved"), ("n6", "firing")]
+    for summary in ("fetch of e", "n6"):
+        changes = any_store.alert(alert(any_store, summary).id).changes
+        assert not any("told in its place" in change.reason for change in changes)
+    assert alert(any_store, "n6").incident_id is None
+
+
+def test_what_a_person_does_to_an_incident_is_done_to_those_that_are_part_of_it(any_store: Store) -> None:
+    step(any_store, [A, B, C, cause(A, B, C)], 110)
+    step(any_store, [cause(A, B, query="other", host="n6")], 110)
+    ids = {row.summary: row.id for row in any_store.alerts()}
+    acknowledge(any_store, ids["n5 is slow"], ANN, "", 112)
+    assert set(states(any_store).values()) == {"acknowledged"}
+    unacknowledge(any_store, ids["n5 is slow"], ANN, "", 113)
+    assert set(states(any_store).values()) == {"firing"}
+    close(any_store, ids["n5 is slow"], ANN, "", 114)
+    assert set(states(any_store).values()) == {"resolved"}
+    step(any_store, [], 110)
+    assert set(told(any_store)) == {("n5 is slow", "firing"), ("n5 is slow", "resolved")}
+
+
+def test_alerts_of_another_incident_that_goes_on_stay_as_they_are(store: Store) -> None:
+    step(store, [A, B, C, cause(A, B)], 110)
+    step(store, [cause(B, C, query="other", host="n6")], 111)
+    close(store, alert(store, "n5 is slow").id, ANN, "", 112)
+    assert states(store) == {
+        "n5 is slow": "resolved",
+        "n6": "firing",
+        "fetch of a": "resolved",
+        "fetch of b": "firing",
+        "fetch of c": "firing",
+    }
 
 
 def test_of_two_incidents_of_which_one_explains_nothing_more_it_is_part_of_the_other(any_store: Store) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.alerting import operations
+from app.alerting.dispatch.matchers import Matcher
 from app.alerting.people import ForbiddenError, Person, Role
 from app.alerting.recorder import Recorder
+from app.alerting.silencing import silencing
 from app.errors import AppError
 from app.store import Store, open_store
 from app.store.models import AlertRow
@@ -204,3 +208,32 @@ def test_who_may_do_what(store: Store) -> None:
     with pytest.raises(ForbiddenError, match="silence for longer"):
         operations.edit_silence(store, row.id, operations.SilenceEdit(ends_ms=row.until_ms + 1), MIA, 2_200)
     assert len(store.alert(alert).changes) == 2
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        operations.SilenceEdit(matchers=(Matcher("alertname", "=~", ".+"),)),
+        operations.SilenceEdit(recurrence=()),
+        operations.SilenceEdit(starts_ms=2_000),
+    ],
+)
+def test_what_a_long_silence_hides_is_an_admins_to_say(store: Store, edit: operations.SilenceEdit) -> None:
+    of_mondays: list[dict[str, Any]] = [{"weekdays": ["monday"]}]
+    wanted = silencing((Matcher("team", "=", "db"),), 3_000 + 20 * DAY_MS, 3_000 + 40 * DAY_MS, of_mondays, 2_000)
+    ada = Person("ada", Role.ADMIN)
+    operations.silence_matching(store, wanted, ada, "", 2_000)
+    (row,) = store.silences(2_000)
+    with pytest.raises(ForbiddenError, match="silence for longer"):
+        operations.edit_silence(store, row.id, edit, MIA, 2_100)
+    later = operations.SilenceEdit(starts_ms=row.starts_ms + DAY_MS, ends_ms=row.until_ms - DAY_MS)
+    operations.edit_silence(store, row.id, later, MIA, 2_100)
+    operations.edit_silence(store, row.id, edit, ada, 2_200)
+
+
+def test_a_short_silence_far_ahead_does_not_become_a_long_one(store: Store) -> None:
+    begin_ms = 2_000 + 100 * DAY_MS
+    matchers = (Matcher("team", "=", "db"),)
+    number = operations.new_silence(store, matchers, begin_ms, begin_ms + DAY_MS, MIA, "", 2_000)
+    with pytest.raises(ForbiddenError, match="silence for longer"):
+        operations.edit_silence(store, number, operations.SilenceEdit(starts_ms=2_000), MIA, 2_100)

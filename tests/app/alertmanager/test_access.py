@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import ssl
 from pathlib import Path
 
@@ -131,15 +132,27 @@ def test_a_body_may_come_in_chunks(api: Served) -> None:
     answer = connection.getresponse()
     assert (answer.status, set(json.loads(answer.read()))) == (200, {"silenceID"})
     connection.close()
-    for chunked, length in (("chunked", "5"), ("gzip, chunked", None)):
+    for chunked, length in ((["chunked"], "5"), (["gzip, chunked"], None), (["chunked", "identity"], None)):
         connection = http.client.HTTPConnection(*api.listener.address, timeout=30)
         connection.putrequest("POST", SILENCES)
-        connection.putheader("Transfer-Encoding", chunked)
+        for coding in chunked:
+            connection.putheader("Transfer-Encoding", coding)
         if length is not None:
             connection.putheader("Content-Length", length)
         connection.endheaders(b"0\r\n\r\n")
         assert connection.getresponse().status == 400
         connection.close()
+
+
+def test_a_head_ends_where_it_ends_whatever_stands_in_the_body(api: Served) -> None:
+    text = json.dumps(body()).replace(", ", ",\r\n\r\n").encode()
+    head = (
+        f"POST {SILENCES} HTTP/1.1\nHost: localhost\nAuthorization: Bearer {TOKEN}\n"
+        f"Content-Type: application/json\nContent-Length: {len(text)}\n\n"
+    )
+    with socket.create_connection(api.listener.address, timeout=30) as connection:
+        connection.sendall(head.encode() + text)
+        assert connection.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
 
 
 def test_health_and_readiness_are_alertmanagers(api: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.alerting import operations
+from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.matchers import parse_matchers
 from app.alerting.people import Person
+from app.alerting.recorder import AlertingOptions, Recorder
 from app.alerting.silencing import silencing
 from app.alertmanager.active import Active
 from app.alertmanager.alerts import Silenced
 from app.alertmanager.fingerprints import label_fingerprint
 from app.alertmanager.silences import silence_uuid
+from app.settings import Severity
 from app.store import Store
 from app.store.models import SilenceRow
-from tests.app.alertmanager.served import NOW_MS, Served, configured, fire, lost, served, slow, values
+from tests.app.alerting_fixtures import kept
+from tests.app.alertmanager.served import NOW_MS, Served, configured, fire, infos, lost, served, slow, values
 
 MIA = Person("mia")
 
@@ -60,6 +65,35 @@ def test_an_acknowledged_alert_is_active_and_others_say_what_hides_them(api: Ser
     assert found["node"]["receivers"] == [{"name": "db"}]
     assert found["t2"]["startsAt"] == "2026-09-21T14:12:21.000Z"
     assert found["t2"]["endsAt"] == "2026-09-21T14:18:20.000Z"
+
+
+def test_what_is_told_by_an_incident_is_inhibited_by_it_until_that_is_over(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
+    incident = QueryInfo("cause", "h3", Severity.CRITICAL, "{host}", 600_000, key=("host",), binds=frozenset({"slow"}))
+    fire(store, slow("t1", "n1"), slow("t2", "n2"))
+    with store.transaction() as writer:
+        options = AlertingOptions({**infos(), "cause": incident}, {})
+        match = replace(lost("n3"), query="cause")
+        Recorder(options, writer, kept, NOW_MS).live([match], 0)
+    whole = {row.key.get("task_id", "cause"): row.id for row in store.alerts()}
+    with store.transaction() as writer:
+        writer.incidents.add(whole["cause"], whole["t1"], NOW_MS, covered=True)
+        writer.incidents.add(whole["cause"], whole["t2"], NOW_MS, covered=False)  # it is more severe
+        (hidden,) = writer.alerts.by_ids([whole["t1"]])
+        hidden.inhibited = True
+    with served(store, tmp_path) as api:
+        found = {alert["labels"].get("task_id", "cause"): alert for alert in api.alerts()}
+        assert found["t1"]["status"]["inhibitedBy"] == [found["cause"]["fingerprint"]]
+        assert {name: alert["status"]["state"] for name, alert in found.items()} == {
+            "cause": "active",
+            "t1": "suppressed",
+            "t2": "active",
+        }
+        assert values(api.alerts("?inhibited=false"), "task_id") == ["", "t2"]
+        with store.transaction() as writer:
+            (over,) = writer.alerts.by_ids([whole["cause"]])
+            over.state = "resolved"
+        assert [alert["status"]["state"] for alert in api.alerts()] == ["active", "active"]
 
 
 def test_which_alerts_are_wanted(api: Served) -> None:

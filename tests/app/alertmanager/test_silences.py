@@ -204,6 +204,12 @@ def test_roles_are_asked_where_it_is_done(api: Served) -> None:
             act()
 
 
+def test_a_silence_that_is_an_admins_is_refused_to_an_operator(api: Served) -> None:
+    reply = api.write("POST", "/api/v2/silences", body(endsAt=iso(NOW_MS + 8 * 24 * HOUR_MS)))
+    assert (reply.status, reply.json["code"]) == (403, 403)
+    assert "may not silence for longer than 7 d" in reply.json["message"]
+
+
 @given(st.integers(0, 2**48 - 1))
 def test_ids_are_uuids_of_numbers(number: int) -> None:
     assert number_of(silence_uuid(number)) == number

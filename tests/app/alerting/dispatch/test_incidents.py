@@ -5,7 +5,8 @@ from __future__ import annotations
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.routes import Routing
 from app.alerting.found import found_in
-from app.alerting.operations import acknowledge
+from app.alerting.operations import acknowledge, close, unacknowledge
+from app.alerting.people import Person
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.live.unstored import Unstored
 from app.store import Store
@@ -13,6 +14,7 @@ from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World, deli
 from tests.app.alerting.test_incidents import QUERIES, cause, fetch, find
 from tests.app.alerting_fixtures import FakeMatch, kept
 
+ANN = Person("ann")
 WAIT_MS, INTERVAL_MS = 30_000, 5 * MINUTE_MS
 APART = TREE + "  routes:\n    - {matchers: [alertname=fetch], receiver: db}\n"
 
@@ -90,8 +92,53 @@ def test_an_acknowledged_incident_and_its_alerts_are_neither_repeated_nor_told(s
     world.step(A, B, cause(A, B))
     world.told(WAIT_MS)
     (incident,) = [alert for alert in store.alerts() if alert.is_incident]
-    acknowledge(store, incident.id, "ann", "", world.now_ms)
+    acknowledge(store, incident.id, ANN, "", world.now_ms)
     assert world.told(10 * 60 * MINUTE_MS) == []
+
+
+def test_an_incident_that_nobody_looks_after_any_more_is_told_with_its_alerts(any_store: Store) -> None:
+    world = Incidents(any_store, APART)
+    world.step(A, B, cause(A, B))
+    (incident,) = [alert for alert in any_store.alerts() if alert.is_incident]
+    acknowledge(any_store, incident.id, ANN, "", world.now_ms)
+    assert world.told(WAIT_MS) == []
+    unacknowledge(any_store, incident.id, ANN, "", world.now_ms)
+    world.restart()
+    world.step()
+    assert sorted(world.told(WAIT_MS)) == [
+        ("db", "first notification", {"fetch of a": "firing", "fetch of b": "firing"}),
+        ("ops", "first notification", {"n5 is slow": "firing"}),
+    ]
+
+
+def test_an_incident_that_was_closed_is_told_to_be_over_to_all_who_heard_of_it(any_store: Store) -> None:
+    world = Incidents(any_store, APART)
+    world.step(A, B, cause(A, B))
+    world.told(WAIT_MS)
+    (incident,) = [alert for alert in any_store.alerts() if alert.is_incident]
+    close(any_store, incident.id, ANN, "", world.now_ms)
+    world.restart()
+    world.step()
+    assert sorted(world.told(INTERVAL_MS)) == [
+        ("db", "all alerts resolved", {"fetch of a": "resolved", "fetch of b": "resolved"}),
+        ("ops", "all alerts resolved", {"n5 is slow": "resolved"}),
+    ]
+
+
+def test_when_it_fires_again_all_are_told_who_hear_of_it_or_of_its_alerts(store: Store) -> None:
+    world = Incidents(store, APART)
+    world.step(A, B, cause(A, B))
+    world.told(WAIT_MS)
+    (incident,) = [alert for alert in store.alerts() if alert.is_incident]
+    close(store, incident.id, ANN, "", world.now_ms)
+    world.step()
+    world.told(INTERVAL_MS)
+    again = fetch("a", 108)
+    world.step(again, cause(again, B))
+    assert sorted((to, alerts) for to, _, alerts in world.told(INTERVAL_MS)) == [
+        ("db", {"fetch of a": "firing"}),
+        ("ops", {"n5 is slow": "firing"}),
+    ]
 
 
 def test_a_disabled_incident_leaves_alerts_that_are_told(store: Store) -> None:
