@@ -50,7 +50,7 @@ class Incidents:
             select(IncidentMemberRow.incident_id)
             .join(mine, mine.alert_id == IncidentMemberRow.alert_id)
             .join(AlertRow, AlertRow.id == IncidentMemberRow.incident_id)
-            .where(mine.incident_id == incident_id, AlertRow.open.is_(True))
+            .where(mine.incident_id == incident_id, filtered_later(AlertRow.open.is_(True)))
         )
         found: dict[str, set[str]] = {}
         rows = select(IncidentMemberRow.incident_id, IncidentMemberRow.alert_id)
@@ -78,7 +78,7 @@ class Incidents:
             rows = rows.where(
                 IncidentMemberRow.alert_id.in_(chunk),
                 IncidentMemberRow.covered.is_(True),
-                AlertRow.open.is_(True),
+                filtered_later(AlertRow.open.is_(True)),  # there are far more open alerts than incidents of these
                 AlertRow.state != "resolved",  # by hand
             )
             for alert_id, incident in self._rows.session.execute(rows.order_by(AlertRow.start_ms, AlertRow.id)):
@@ -118,8 +118,8 @@ class Incidents:
             session.execute(delete(IncidentMemberRow).where(column == from_id, doubled))
             moved = update(IncidentMemberRow).where(column == from_id).values({column.key: to_id})
             session.execute(moved.execution_options(synchronize_session=False))
-        of_itself = IncidentMemberRow.incident_id == IncidentMemberRow.alert_id
-        session.execute(delete(IncidentMemberRow).where(of_itself).execution_options(synchronize_session=False))
+        of_itself = (IncidentMemberRow.incident_id == to_id, IncidentMemberRow.alert_id == to_id)
+        session.execute(delete(IncidentMemberRow).where(*of_itself).execution_options(synchronize_session=False))
         points = update(AlertRow).where(AlertRow.incident_id == from_id).values(incident_id=to_id)
         session.execute(points.execution_options(synchronize_session="fetch"))
         session.expire_all()

@@ -14,6 +14,7 @@ from app.alerting.episodes import BoundMatch, FindMatch, canonical_key
 from app.alerting.found import found_in
 from app.alerting.links import Links
 from app.alerting.operations import acknowledge
+from app.alerting.people import Person
 from app.alerting.receivers.news import News, facts_of
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.alerting.report_rows import HISTORY
@@ -205,7 +206,7 @@ def test_without_knowing_its_matches_its_alerts_are_told(store: Store) -> None:
 
 def test_acknowledging_an_incident_acknowledges_what_it_is_told_in_place_of(any_store: Store) -> None:
     step(any_store, [A, B, C, cause(A, B)], 110)
-    acknowledge(any_store, alert(any_store, "n5 is slow").id, "ann", "on it", 111)
+    acknowledge(any_store, alert(any_store, "n5 is slow").id, Person("ann"), "on it", 111)
     assert {row.summary: row.state for row in any_store.alerts()} == {
         "n5 is slow": "acknowledged",
         "fetch of a": "acknowledged",
@@ -220,7 +221,7 @@ def test_acknowledging_an_incident_acknowledges_what_it_is_told_in_place_of(any_
 
 def test_a_member_that_is_acknowledged_says_nothing_of_the_others(store: Store) -> None:
     step(store, [A, B, cause(A, B)], 110)
-    acknowledge(store, alert(store, "fetch of a").id, "ann", "", 111)
+    acknowledge(store, alert(store, "fetch of a").id, Person("ann"), "", 111)
     assert [alert(store, of).state for of in ("fetch of a", "fetch of b", "n5 is slow")] == [
         "acknowledged",
         "firing",

@@ -7,6 +7,7 @@ import yaml
 
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import silence
+from app.alerting.people import Person
 from app.settings import Alerting
 from app.store import Store
 from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World
@@ -64,7 +65,7 @@ def test_what_is_over_or_silenced_is_not_escalated(store: Store) -> None:
     world.fire("t2")
     told += world.wait(MINUTE_MS)
     (second,) = [alert for alert in store.alerts() if alert.key["task_id"] == "t2"]
-    silence(store, second.id, 60 * MINUTE_MS, "ann", "known", world.now_ms)
+    silence(store, second.id, 60 * MINUTE_MS, Person("ann"), "known", world.now_ms)
     told += world.wait(20 * MINUTE_MS)
     assert [receiver for receiver, *_ in told] == ["ops"] * 2
 

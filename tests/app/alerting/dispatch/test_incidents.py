@@ -6,6 +6,7 @@ from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.routes import Routing
 from app.alerting.found import found_in
 from app.alerting.operations import acknowledge
+from app.alerting.people import Person
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.live.unstored import Unstored
 from app.store import Store
@@ -90,7 +91,7 @@ def test_an_acknowledged_incident_and_its_alerts_are_neither_repeated_nor_told(s
     world.step(A, B, cause(A, B))
     world.told(WAIT_MS)
     (incident,) = [alert for alert in store.alerts() if alert.is_incident]
-    acknowledge(store, incident.id, "ann", "", world.now_ms)
+    acknowledge(store, incident.id, Person("ann"), "", world.now_ms)
     assert world.told(10 * 60 * MINUTE_MS) == []
 
 
