@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, and_, delete, exists, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import aliased
 
 from app.store.alert_pages import filtered_later
@@ -19,13 +19,13 @@ class Incidents:
     def __init__(self, rows: GatheredRows) -> None:
         self._rows = rows
 
-    def has(self, incident_id: str, alert_id: str) -> bool:
-        """Whether an alert is part of an incident."""
-        return self._rows.session.get(IncidentMemberRow, (incident_id, alert_id)) is not None
+    def get(self, incident_id: str, alert_id: str) -> IncidentMemberRow | None:
+        """An alert as part of an incident; None: it is not."""
+        return self._rows.session.get(IncidentMemberRow, (incident_id, alert_id))
 
     def add(self, incident_id: str, alert_id: str, now_ms: int, *, covered: bool) -> None:
         """An alert becomes part of an incident, if it is not yet; `covered`: see IncidentMemberRow."""
-        if not self.has(incident_id, alert_id):
+        if self.get(incident_id, alert_id) is None:
             self._rows.session.add(
                 IncidentMemberRow(incident_id=incident_id, alert_id=alert_id, covered=covered, joined_ms=now_ms)
             )
@@ -78,6 +78,7 @@ class Incidents:
             rows = rows.where(
                 IncidentMemberRow.alert_id.in_(chunk),
                 IncidentMemberRow.covered.is_(True),
+                AlertRow.is_incident.is_(True),  # still
                 filtered_later(AlertRow.open.is_(True)),  # there are far more open alerts than incidents of these
                 AlertRow.state != "resolved",  # by hand
             )
@@ -86,17 +87,27 @@ class Incidents:
         return found
 
     def no_longer_covered(self, at_most: int) -> list[str]:
-        """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many."""
+        """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many; those
+        that are silenced wait until they are not, since who was told before is told again."""
         incident = aliased(AlertRow)
         covered = exists().where(
             IncidentMemberRow.alert_id == AlertRow.id,
             IncidentMemberRow.covered.is_(True),
             incident.id == IncidentMemberRow.incident_id,
-            incident.open.is_(True),
+            incident.is_incident.is_(True),
+            filtered_later(incident.open.is_(True)),
             incident.state != "resolved",
         )
-        alone = select(AlertRow.id).where(AlertRow.inhibited.is_(True), ~covered)
+        is_heard = filtered_later(AlertRow.silenced.is_(False))
+        alone = select(AlertRow.id).where(AlertRow.inhibited.is_(True), is_heard, ~covered)
         return list(self._rows.session.scalars(alone.order_by(AlertRow.id).limit(at_most)))
+
+    def open_of_other_kind(self, queries: Sequence[str]) -> list[AlertRow]:
+        """Open alerts that are incidents and not of these queries, or are of these and no incidents."""
+        is_of = AlertRow.query.in_(sorted(queries))
+        other = or_(and_(AlertRow.is_incident.is_(True), ~is_of), and_(AlertRow.is_incident.is_(False), is_of))
+        statement = select(AlertRow).where(AlertRow.open.is_(True), other)
+        return list(self._rows.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
     def open_of(self, queries: Sequence[str]) -> list[AlertRow]:
         """Incidents of these queries that are open."""
