@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.alerting.text import at_least_one_text, cut, plain
-from app.store.alert_pages import longest_ms
+from app.store.alert_pages import filtered_later, longest_ms
 from app.store.models import AlertRow, IncidentMemberRow
 
 MAX_MEMBERS = 50
@@ -58,7 +58,7 @@ def _others(session: Session, incident: AlertRow, members: Sequence[AlertRow]) -
     first_ms = min(incident.start_ms, *(alert.start_ms for alert in members))
     last_ms = max(incident.end_ms, *(alert.end_ms for alert in members))
     statement = select(AlertRow).where(
-        AlertRow.query.in_(sorted({alert.query for alert in members})),
+        filtered_later(AlertRow.query.in_(sorted({alert.query for alert in members}))),  # by time: a query has many
         AlertRow.start_ms >= first_ms - longest_ms(session),
         AlertRow.start_ms <= last_ms,
         AlertRow.end_ms >= first_ms,

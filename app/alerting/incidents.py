@@ -79,20 +79,21 @@ class IncidentMembers:
         if alert.id == incident.id:
             return
         known = self._writer.incidents.get(incident.id, alert.id)
-        if known is None and alert.is_incident and alert.id in self._writer.incidents.above(incident.id):
-            return  # else neither would ever end
         if known is None:
+            if alert.is_incident and alert.id in self._writer.incidents.above(incident.id):
+                return  # else neither would ever end
             covered = Severity(alert.severity).rank <= Severity(incident.severity).rank
             self._writer.incidents.add(incident.id, alert.id, self._now_ms, covered=covered)
             alert.incident_id = incident.id
         else:
             covered = known.covered
-        state = State(alert.state)
-        if State.RESOLVED in (state, State(incident.state)):
-            return  # an incident that was closed by hand is told in nobody's place
-        if known is not None and alert.inhibited == covered:
+        state, is_new = State(alert.state), known is None
+        if state is State.RESOLVED:
             return
-        if covered or not self._writer.incidents.covering([alert.id]):
+        if not incident.open or incident.state == State.RESOLVED:  # it is told in nobody's place any more
+            if alert.inhibited and not self._writer.incidents.covering([alert.id]):
+                self._change(alert, lifecycle.on_leaving(state))
+        elif (is_new or covered != alert.inhibited) and (covered or not self._writer.incidents.covering([alert.id])):
             joining = lifecycle.on_joining(state, incident.id[:8], covered=covered, inhibited=alert.inhibited)
             self._change(alert, joining)
 
@@ -108,6 +109,14 @@ class IncidentMembers:
         into.incident_id = into.incident_id or other.incident_id
         other.inhibited = False
         self._writer.incidents.move(other.id, into.id)
+
+    def complete(self, incident: AlertRow, lane: str, change: Change) -> None:
+        """Alerts of a lane that waited for their incident are over."""
+        for alert in self._writer.incidents.members(incident.id):
+            if alert.open and alert.lane == lane:
+                if alert.state != State.RESOLVED:
+                    self._change(alert, change)
+                alert.open = False
 
     def release(self, at_most: int) -> int:
         """Alerts of which no incident goes on any more are told as they are; returns how many there were."""
@@ -163,7 +172,7 @@ class IncidentMembers:
         incidents = self._writer.incidents.covering([alert.id]).get(alert.id)
         if incidents is None:
             return None
-        return frozenset().union(*(hears_of(routing, of.labels, of.severity) for of in incidents))
+        return frozenset().union(*(hears_of(routing, of.labels, of.severity, self._now_ms) for of in incidents))
 
 
 __all__ = ["IncidentMembers", "severity_of"]

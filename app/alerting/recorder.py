@@ -16,7 +16,7 @@ from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.entering import enter
-from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
 from app.alerting.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.extremes import shown_match
@@ -148,6 +148,8 @@ class Recorder:
         self.settle_changed_queries()
         for part in self.parts(found.episodes):
             self.join(part, watermark_ms)
+        while self.release_members(MOST_ALERTS):  # before they are over: else nobody would be told of them
+            pass
         while over := self.over(watermark_ms):  # an incident is over when the alerts behind it are
             for ids in in_parts(over):
                 self.close(ids, watermark_ms)
@@ -231,6 +233,7 @@ class Recorder:
     def join_complete(self, episodes: Sequence[Episode], lookup: EvidenceLookup) -> None:
         """Some of the episodes of a finished job; `lookup`: of its events."""
         self._look_up(episodes, lookup)
+        complete = Change(State.RESOLVED, "the job's history is complete")
         for episode in episodes:
             info = self._options.queries[episode.query]
             near = self._writer.alerts.near(
@@ -238,10 +241,14 @@ class Recorder:
             )
             if not near and self._writer.alerts.get(self._id(episode)) is None:
                 alert = self._create(episode, HISTORY)
-                self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
-                alert.open = False
+                if episode.bound:
+                    self._members.complete(alert, HISTORY, complete)
+                if not episode.is_claimed:  # else with its incident, which comes: whom that is not told to is told
+                    self._change(alert, complete)
+                    alert.open = False
             elif near and episode.bound:
                 self._members.bind(near[0], episode.bound)
+                self._members.complete(near[0], HISTORY, complete)
         self._done()
 
     def acknowledge(self, alert: AlertRow, actor: str, note: str, until_ms: int | None = None) -> None:
@@ -320,6 +327,12 @@ class Recorder:
             else:
                 alert.query_hash = info.hash
                 self.outcome.tell(alert, "its query was changed; the alert is taken over")
+        incidents = [name for name, info in queries.items() if info.is_incident]
+        for alert in self._writer.incidents.open_of_other_kind(incidents):
+            if alert.open and alert.query in queries:
+                alert.is_incident = queries[alert.query].is_incident
+                becomes = "an incident" if alert.is_incident else "an alert like any other, and hides none"
+                self.outcome.tell(alert, f"its query was changed; it is now {becomes}")
 
     def _resolve(self, alert: AlertRow, reason: str) -> None:
         self._change(alert, Change(State.RESOLVED, reason))
@@ -461,6 +474,7 @@ class Recorder:
         alert.best_confidence = max(alert.best_confidence, episode.best_confidence)
         certainty.add(alert, episode.possible, self._effort)
         alert.updated_ms = self._now_ms
+        alert.is_incident = self._options.queries[alert.query].is_incident
         self._show(alert, kept, episode, others)
 
     def _merge(self, alert: AlertRow, other: AlertRow) -> None:
@@ -644,8 +658,10 @@ class Recorder:
             is_known = before == alert.state and not again
             return is_known and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
 
-        def goes_on(receiver: str) -> AlertGroupRow | None:
-            return self._writer.groups.told_group(behind, receiver)
+        def goes_on(route: Route) -> AlertGroupRow | None:
+            group = self._writer.groups.told_group(behind, route.receiver)
+            known = None if group is None else routing.route(group.route)
+            return group if known is not None and known.treats_alike(route) else None
 
         behind = [of.id for of in self._writer.incidents.members(alert.id)] if alert.is_incident else []
         options = self._options

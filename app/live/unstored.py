@@ -63,7 +63,7 @@ class Unstored:
         self._looked_up: tuple[set[str], Mapping[str, KnownEvent]] = set(), {}
         """Ids of events that episodes show, and those of them that are kept."""
         self._over: list[str] | None = None
-        self._has_closed = self._members_released = self._silences_ended = False
+        self._uncovered_told = self._has_closed = self._members_released = self._silences_ended = False
         self.effort = certainty.Effort()
         """Of all parts together."""
 
@@ -107,6 +107,10 @@ class Unstored:
         """The next thing, of at most `room` alerts; returns how many alerts' work it was."""
         if self._n_episodes < len(self._live.episodes):
             return self._join_some(recorder, room)
+        if not self._uncovered_told:  # before they are over: else nobody would be told of them
+            n_released = recorder.release_members(room)
+            self._uncovered_told = n_released < room
+            return n_released
         if self._over is None or (self._over == [] and self._has_closed):  # an incident is over when its alerts are
             self._over, self._has_closed = recorder.over(self.watermark_ms), False
             return 0

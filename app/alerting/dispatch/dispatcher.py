@@ -181,9 +181,9 @@ class Dispatcher:
         routing = self._telling.routing
         if not inhibited or routing is None:
             return members
-        incidents = writer.incidents.covering(sorted(inhibited))
+        incidents, now_ms = writer.incidents.covering(sorted(inhibited)), self._clock.now_ms()
         hearing = {
-            alert_id: frozenset().union(*(hears_of(routing, of.labels, of.severity) for of in found))
+            alert_id: frozenset().union(*(hears_of(routing, of.labels, of.severity, now_ms) for of in found))
             for alert_id, found in incidents.items()
         }
         receivers = {group.id: group.receiver for group in groups}

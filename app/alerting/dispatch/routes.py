@@ -65,6 +65,14 @@ class Route:
             return f"not active: outside of {', '.join(interval.name for interval in self.active)}"
         return None
 
+    def treats_alike(self, other: Route) -> bool:
+        """Whether both tell at the same times, and help to the same people as soon."""
+        return (self.mute, self.active, self._helps) == (other.mute, other.active, other._helps)
+
+    @property
+    def _helps(self) -> tuple[str, int] | None:
+        return None if self.escalation is None else (self.escalation.route.receiver, self.escalation.after_ms)
+
     def group_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
         """The labels by which alerts are together."""
         if self.group_by == (ALL_LABELS,):

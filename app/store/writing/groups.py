@@ -142,8 +142,8 @@ class Groups:
                 del self._new_members[place]
         untold = [GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False)]
         if receivers is not None:
-            of_receivers = select(AlertGroupRow.id).where(AlertGroupRow.receiver.in_(sorted(receivers)))
-            untold.append(GroupMemberRow.group_id.in_(of_receivers))
+            of_group = AlertGroupRow.id == GroupMemberRow.group_id
+            untold.append(exists().where(of_group, AlertGroupRow.receiver.in_(sorted(receivers))))
         gone = delete(GroupMemberRow).where(*untold).execution_options(synchronize_session=False)
         self._rows.bare_session.execute(gone)
 

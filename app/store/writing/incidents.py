@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, and_, delete, exists, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import aliased
 
 from app.store.alert_pages import filtered_later
@@ -12,8 +12,9 @@ from app.store.bulk import in_chunks
 from app.store.models import AlertRow, IncidentMemberRow
 from app.store.writing.gathered import GatheredRows
 
-_GOES_ON = AlertRow.open.is_(True), AlertRow.state != "resolved"
-"""Of an incident: one that was closed by hand is open while matches can still join it."""
+_GOES_ON = AlertRow.is_incident.is_(True), filtered_later(AlertRow.open.is_(True)), AlertRow.state != "resolved"
+"""Of an incident that still is one (there are far more open alerts than incidents of a few): one that was closed by
+hand is open while matches can still join it."""
 
 
 class Incidents:
@@ -88,17 +89,27 @@ class Incidents:
         return found
 
     def no_longer_covered(self, at_most: int) -> list[str]:
-        """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many."""
+        """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many; those
+        that are silenced wait until they are not, since who was told before is told again."""
         incident = aliased(AlertRow)
         covered = exists().where(
             IncidentMemberRow.alert_id == AlertRow.id,
             IncidentMemberRow.covered.is_(True),
             incident.id == IncidentMemberRow.incident_id,
-            incident.open.is_(True),
+            incident.is_incident.is_(True),
+            filtered_later(incident.open.is_(True)),
             incident.state != "resolved",
         )
-        alone = select(AlertRow.id).where(AlertRow.inhibited.is_(True), ~covered)
+        is_heard = filtered_later(AlertRow.silenced.is_(False))
+        alone = select(AlertRow.id).where(AlertRow.inhibited.is_(True), is_heard, ~covered)
         return list(self._rows.session.scalars(alone.order_by(AlertRow.id).limit(at_most)))
+
+    def open_of_other_kind(self, queries: Sequence[str]) -> list[AlertRow]:
+        """Open alerts that are incidents and not of these queries, or are of these and no incidents."""
+        is_of = AlertRow.query.in_(sorted(queries))
+        other = or_(and_(AlertRow.is_incident.is_(True), ~is_of), and_(AlertRow.is_incident.is_(False), is_of))
+        statement = select(AlertRow).where(AlertRow.open.is_(True), other)
+        return list(self._rows.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
     def open_of(self, queries: Sequence[str]) -> list[AlertRow]:
         """Incidents of these queries that are open."""
@@ -120,8 +131,8 @@ class Incidents:
             session.execute(delete(IncidentMemberRow).where(column == from_id, doubled))
             moved = update(IncidentMemberRow).where(column == from_id).values({column.key: to_id})
             session.execute(moved.execution_options(synchronize_session=False))
-        of_itself = IncidentMemberRow.incident_id == IncidentMemberRow.alert_id
-        session.execute(delete(IncidentMemberRow).where(of_itself).execution_options(synchronize_session=False))
+        of_itself = (IncidentMemberRow.incident_id == to_id, IncidentMemberRow.alert_id == to_id)
+        session.execute(delete(IncidentMemberRow).where(*of_itself).execution_options(synchronize_session=False))
         points = update(AlertRow).where(AlertRow.incident_id == from_id).values(incident_id=to_id)
         session.execute(points.execution_options(synchronize_session="fetch"))
         session.expire_all()

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
+from app.store.alert_pages import filtered_later
 from app.store.bulk import Row, in_chunks, insert_rows
 from app.store.last_notified import LastNotified
 from app.store.models import AlertChangeRow, AlertRow, NotificationRow
@@ -73,10 +74,10 @@ class Outbox:
         for chunk in in_chunks(behind):
             of_chunk = select(NotificationRow).where(
                 NotificationRow.alert_id.in_(chunk),
-                NotificationRow.receiver == receiver,
+                filtered_later(NotificationRow.receiver == receiver),  # of the alerts: a receiver has many messages
                 NotificationRow.group_id.is_(None),
                 NotificationRow.state == "firing",
-                NotificationRow.status.in_(("pending", "delivered")),
+                filtered_later(NotificationRow.status.in_(("pending", "delivered"))),
             )
             found = self._rows.session.scalars(of_chunk.order_by(NotificationRow.sequence).limit(1)).first()
             if found is not None and (first is None or found.sequence < first.sequence):

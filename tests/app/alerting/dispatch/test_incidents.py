@@ -8,6 +8,7 @@ from app.alerting.found import found_in
 from app.alerting.operations import acknowledge, close, unacknowledge
 from app.alerting.people import Person
 from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.report_rows import HISTORY
 from app.live.unstored import Unstored
 from app.store import Store
 from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World, deliver
@@ -154,3 +155,44 @@ def test_a_disabled_incident_leaves_alerts_that_are_told(store: Store) -> None:
         Unstored(100, found_in([], without)).store_part(recorder)
     told = world.told(INTERVAL_MS)
     assert ("ops", "first notification", {"fetch of a": "firing", "fetch of b": "firing"}) in told
+
+
+def test_who_does_not_hear_of_a_finished_jobs_incident_is_told_of_its_alerts(any_store: Store) -> None:
+    world = Incidents(any_store, APART)
+    alerting = world.read(world.tree)
+    options = AlertingOptions(QUERIES, alerting.receivers, max_age_ms=10**15, routing=Routing.of(alerting))
+    found = found_in([A, B, cause(A, B)], QUERIES, HISTORY, find=find)
+    with any_store.transaction() as writer:
+        Recorder(options, writer, kept, world.now_ms).join_complete(found.episodes, kept)
+    assert sorted(world.told(WAIT_MS)) == [
+        ("db", "first notification", {"fetch of a": "firing", "fetch of b": "firing"}),
+        ("ops", "first notification", {"n5 is slow": "firing"}),
+    ]
+    world.step(watermark_ms=1_000)
+    over = [("db", {"fetch of a": "resolved", "fetch of b": "resolved"}), ("ops", {"n5 is slow": "resolved"})]
+    assert sorted((to, of) for to, _, of in world.told(INTERVAL_MS)) == over
+    assert not any(row.inhibited or row.open for row in any_store.alerts())
+
+
+MUTED = """  routes:
+    - {matchers: [alertname=cause], receiver: ops, mute_time_intervals: [always], continue: false}
+time_intervals: [{name: always, time_intervals: [{times: [{start_time: "00:00", end_time: "24:00"}]}]}]
+"""
+
+
+def test_while_the_route_of_an_incident_is_muted_its_alerts_are_told(any_store: Store) -> None:
+    world = Incidents(any_store, TREE + MUTED)
+    world.step(A, B, cause(A, B))
+    assert world.told(WAIT_MS) == [("ops", "first notification", {"fetch of a": "firing", "fetch of b": "firing"})]
+
+
+PAGED = TREE + "  routes:\n    - {matchers: [alertname=cause], receiver: ops, escalate_to: db, escalate_after: 15m}\n"
+
+
+def test_an_incident_is_escalated_by_its_own_route_whatever_was_told_before(any_store: Store) -> None:
+    world = Incidents(any_store, PAGED)
+    world.step(A)
+    world.told(WAIT_MS)
+    world.step(B, cause(A, B))
+    told = world.told(30 * MINUTE_MS)
+    assert [to for to, _, of in told if "n5 is slow" in of] == ["ops", "db"]
