@@ -136,7 +136,8 @@ def test_what_is_lost_with_a_share_of_the_events() -> None:
     """Half of the events are worth 0, a quarter 1, a quarter 4: of 100 events 60 dropped lose 10."""
     found = UtilityDistribution.of(np.array([0.0, 1.0, 4.0]), np.array([2.0, 1.0, 1.0]))
     assert [100 * found.below(share) for share in (0.0, 0.5, 0.6, 0.75, 1.0)] == pytest.approx([0, 0, 10, 25, 125])
-    assert UtilityDistribution.of(np.array([0.0, np.inf]), np.ones(2)).below(1.0) == 0.0
+    unknown = UtilityDistribution.of(np.array([0.0, np.inf]), np.ones(2))
+    assert [unknown.below(share) for share in (0.5, 0.6, 1.0)] == [0.0, np.inf, np.inf]
 
 
 MIXED = {
