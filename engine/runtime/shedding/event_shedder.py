@@ -132,10 +132,11 @@ def types_of(events: EventBatch, types: Sequence[str]) -> tuple[Int64Array, Bool
 
 
 def numbers_of(events: EventBatch, name: str) -> Float64Array:
-    """An attribute as doubles, NaN for NULL and where no event has it."""
+    """An attribute as doubles, NaN for NULL and where no event has it; whole numbers beyond 2^53 as the nearest one,
+    which is in the same bin but for the last digits."""
     if name not in events.table.column_names:
         return np.full(len(events), np.nan)
-    column = events.table.column(name).cast(pa.float64())
+    column = events.table.column(name).cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(), np.float64)
 
 

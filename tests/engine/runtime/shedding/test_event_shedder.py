@@ -10,8 +10,8 @@ import pytest
 
 from engine import Engine, Limits, ModelTraining, compile_query
 from engine.errors import EngineError
-from engine.events import FOREVER_MS, EventBatch, Float64Array
-from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Float64Array
+from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy, numbers_of
 from engine.runtime.shedding.event_training import EventTraining, Judged, shedder_of
 from engine.shedding.events.by_type import TypeUtilities, sampled
 from engine.shedding.events.observations import AggregatedObservations
@@ -92,6 +92,14 @@ def test_the_share_is_dropped_where_panes_were_never_observed() -> None:
     assert shedder._hashed is not None
     assert shedder._hashed.n_unseen > 2_000
     assert shedder.n_dropped / shedder.n_seen == pytest.approx(0.5, abs=0.05)
+
+
+def test_numbers_that_no_double_has_have_a_bin() -> None:
+    """Which bin it is asks for no last digit: what is to be dropped must not stop the engine."""
+    schema = EventSchema({"A": {"n": AttributeType.INT}})
+    rows = [{"event_id": f"e{n}", "type": "A", "t_lo_ms": n, "n": n} for n in (2**53 + 1, 2**62)]
+    events = EventBatch.from_rows([{**row, "t_lo_ms": 1} for row in rows], schema)
+    assert numbers_of(events, "n").tolist() == [2.0**53, 2.0**62]
 
 
 def test_training_needs_events() -> None:
