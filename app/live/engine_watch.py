@@ -44,15 +44,19 @@ class EngineWatch:
             n_new = counted.n_rejected - self._n_rejected.get(name, 0)
             self._n_rejected[name] = counted.n_rejected
             if n_new > 0:
-                message = f"{n_new} events without an exact time left out{self._why(matcher, name)}"
+                message = f"{n_new} events {self._why(matcher, name)}"
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "imprecise_events", message))
 
     def _why(self, matcher: engine.Engine, name: str) -> str:
         compiled = next(query for query in matcher.queries if query.name == name)
         needed = compiled.exact_times
         if needed is None and compiled.resolved.is_trend:
-            return ": for trends intervals of one clock must not overlap, and have neither skew nor weights"
-        return "" if needed is None else f": under {needed.construct} {needed.reason}; {needed.remedy}"
+            return (
+                "left out: for trends intervals of one clock must not overlap, and have neither skew nor weights, and "
+                "of a group at most 512 events may overlap at once"
+            )
+        left_out = "without an exact time left out"
+        return left_out if needed is None else f"{left_out}: under {needed.construct} {needed.reason}; {needed.remedy}"
 
     def _look_for_too_long(self, matcher: engine.Engine) -> None:
         named = {event.query: event for event in matcher.take_refused()}

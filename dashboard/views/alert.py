@@ -30,6 +30,9 @@ REFRESH_S = 10
 AROUND_MS = 600_000
 """How much of the cluster's time before and after the alert its link shows."""
 
+NOBODY_TOLD = "Nobody was told: no receiver is configured, or none wanted to know (alerting.receivers)."
+NOT_TOLD_ALONE = "Nobody was told of this alert alone: it is part of an incident, whose page has its notifications."
+
 OVER_TIME = "Runs the query in the editor: what it computes for each window, with its threshold."
 
 MAX_HOST_LINKS = 10
@@ -249,7 +252,7 @@ def _changes(details: AlertDetails) -> None:
 def _notifications(details: AlertDetails) -> None:
     st.subheader("Notifications", anchor=False)
     if not details.notifications:
-        st.caption("Nobody was told: no receiver is configured, or none wanted to know (alerting.receivers).")
+        st.caption(NOT_TOLD_ALONE if details.alert.incident_id else NOBODY_TOLD)
         return
     rows = [
         {

@@ -133,6 +133,7 @@ class CompiledQuery:
         return min(FOREVER_MS, self.within_ms + max((producer.reach_ms for producer in self.producers), default=0))
 
     @property
+<<<<<<< HEAD
     def needs_whole(self) -> frozenset[str]:
         """Queries of whose matches it must not lack one, or it has matches that are none: those that it uses, directly
         or not, where it negates something, selects the first match or consumes events.
@@ -145,6 +146,33 @@ class CompiledQuery:
             return frozenset()
         is_safe = not (query.select_first or query.consume or any(v.negated for v in self.resolved.variables.values()))
         return frozenset() if is_safe else frozenset(used.name for used in self.chain[:-1])
+=======
+    def why_whole(self) -> str | None:
+        """Why an event that is missing may make a row that is none; None: it can only hide some, but for events of
+        variables that are negated."""
+        query = self.resolved.query
+        steps = [step for branch in self.branches for step in branch.steps]
+        is_single = len(steps) == 1 and not steps[0].kleene
+        if self.reads_all_types:
+            return "looks at every event: windows of events, contiguity, parts of the key"
+        if query.is_trend:
+            return "trends are counted"
+        if query.select_first or query.consume:
+            return "which match is taken depends on the others"
+        if query.output in (ast.Output.TOP, ast.Output.NON_OVERLAPPING) or query.limit is not None:
+            return "which rows are told depends on the others"
+        if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH and not is_single:
+            return "another event would take the place of a dropped one"
+        return None
+
+    @property
+    def needs_whole(self) -> frozenset[str]:
+        """Queries of whose matches it must not lack one, or it has rows that are none: those that it uses, directly or
+        not, where it negates something or `why_whole` says so."""
+        is_negated = any(variable.negated for variable in self.resolved.variables.values())
+        needs = is_negated or self.why_whole is not None
+        return frozenset(used.name for used in self.chain[:-1]) if needs else frozenset()
+>>>>>>> a-shedtrend
 
     @property
     def chain(self) -> tuple[CompiledQuery, ...]:

@@ -26,6 +26,7 @@ from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.runtime.shedding.control import OverloadControl
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
+from engine.stream.values import with_own_memory
 
 if TYPE_CHECKING:
     from engine.baselines import BaselineKind
@@ -220,7 +221,8 @@ class Engine:
         }
 
     def save(self) -> dict[str, pa.Table]:
-        """The whole state as Arrow tables; "QUERY/part" for the parts of a query."""
+        """The whole state as Arrow tables; "QUERY/part" for the parts of a query. They stay what they are while the
+        engine goes on."""
         meta = {
             "version": str(STATE_VERSION),
             "watermark_ms": str(self.watermark_ms),
@@ -232,11 +234,11 @@ class Engine:
             "waiting": self._waiting.table,
         }
         for name, runtime in self._runtimes.items():
-            state.update({f"{name}/{part}": table for part, table in runtime.save().items()})
+            state.update({f"{name}/{part}": with_own_memory(table) for part, table in runtime.save().items()})
         for name, feed in self._feeds.items():
             state[f"{name}/{_FEED}"] = feed.save()
         for name, quota in self._quotas.items():
-            state[f"{name}/{_QUOTA}"] = quota.save()
+            state[f"{name}/{_QUOTA}"] = with_own_memory(quota.save())
         if self._interner.is_to_be_looked_at:
             self._interner.keep(state.values())
         if self.overload is not None:

@@ -101,7 +101,15 @@ def _texts(strings: KnownTexts, numbers: Float64Array) -> pa.Array:
     return pa.array(texts, pa.string()).take(places)
 
 
+def with_own_memory(table: pa.Table) -> pa.Table:
+    """The same table, which shares no memory with the arrays that it was made of: they may be written again."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
 _AS_ARROW = {AttributeType.INT: _ints, AttributeType.FLOAT: _floats, AttributeType.STRING: _texts}
 
 
-__all__ = ["column_of", "keys_as_arrow", "numbers_as_arrow", "typed_value"]
+__all__ = ["column_of", "keys_as_arrow", "numbers_as_arrow", "typed_value", "with_own_memory"]

@@ -47,7 +47,7 @@ def test_an_alert_is_acknowledged_with_a_comment(visitor: OwnVisitor, served: Si
     own = visitor()
     page = own.open(f"alert?id={alert_id}", re.compile("mapper attempt_"))
     page.get_by_label("Comment").fill(note)
-    page.get_by_role("button", name="Acknowledge").click()
+    page.get_by_role("button", name="Acknowledge", exact=True).click()
     expect(page.get_by_text("Acknowledged 1 alert.")).to_be_visible()
     own.reads(note, "acknowledged")
     details = kept(served, alert_id)

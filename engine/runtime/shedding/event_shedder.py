@@ -70,10 +70,12 @@ class EventShedder:
         return len(types_of(released, self.features.types)[0])
 
     def expected(self, n_events: int, drop_share: float) -> float | None:
-        """The loss to be expected of dropping this share of so many events; None where nothing is known of it."""
+        """The loss to be expected of dropping this share of so many events; None where nothing is known of it: events
+        of types that were never observed, which are not dropped, are among them."""
         if self._hashed is None:
             return None
-        return n_events * self._distribution.below(drop_share)
+        expected = n_events * self._distribution.below(drop_share)
+        return expected if np.isfinite(expected) else None
 
     def learn(self, observed: AggregatedObservations) -> None:
         """Utilities for gSPICE-H."""
@@ -110,8 +112,7 @@ class EventShedder:
                 self._notice(utilities, self._hashed)
                 goes_on = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))
                 keeps[known] = goes_on
-                lost_worth = utilities[~goes_on]
-                self.expected_loss += float(lost_worth[np.isfinite(lost_worth)].sum())
+                self.expected_loss += float(utilities[~goes_on].sum())
         elif drop_share > 0:
             n_types = len(self.features.types)
             by_type = self.strategy is EventStrategy.BY_TYPE
@@ -131,10 +132,11 @@ def types_of(events: EventBatch, types: Sequence[str]) -> tuple[Int64Array, Bool
 
 
 def numbers_of(events: EventBatch, name: str) -> Float64Array:
-    """An attribute as doubles, NaN for NULL and where no event has it."""
+    """An attribute as doubles, NaN for NULL and where no event has it; whole numbers beyond 2^53 as the nearest one,
+    which is in the same bin but for the last digits."""
     if name not in events.table.column_names:
         return np.full(len(events), np.nan)
-    column = events.table.column(name).cast(pa.float64())
+    column = events.table.column(name).cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(), np.float64)
 
 

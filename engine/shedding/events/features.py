@@ -42,7 +42,10 @@ class AttributeBins:
         low, high = float(seen.min()), float(seen.max())
         if np.array_equal(seen, np.floor(seen)) and high - low < n_bins:
             return cls(name, low, 1.0, int(high - low) + 1)
-        return cls(name, low, max((high - low) / n_bins, 1e-300), n_bins)
+        with np.errstate(over="ignore"):
+            span = high - low
+        width = span / n_bins if np.isfinite(span) else high / n_bins - low / n_bins
+        return cls(name, low, max(width, 1e-300), n_bins)
 
     def of(self, values: Float64Array) -> Int64Array:
         """The bin of each value, int64 (n,); `n_bins` for NaN. values: float64 (n,)."""

@@ -71,9 +71,10 @@ class EventDropper:
         self._owed = np.zeros(1)
 
     def keeps(self, utilities: Float64Array, threshold: Threshold) -> BoolArray:
-        """Which of the next events go on, bool (n,). utilities: float64 (n,)."""
+        """Which of the next events go on, bool (n,). utilities: float64 (n,); what has an infinite one always does."""
         keeps: BoolArray = np.empty(len(utilities), np.bool_)
         kernel.choose(utilities, threshold.utility, threshold.share, self._owed, keeps)
+        keeps |= np.isposinf(utilities)
         return keeps
 
 

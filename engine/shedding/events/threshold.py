@@ -50,14 +50,14 @@ class UtilityDistribution:
         return Threshold(float(self.values[at]), float(min(1.0, max(0.0, (drop_share - before) / mass))))
 
     def below(self, drop_share: float) -> float:
-        """The utility of the share that is dropped, per event of all: the mean of an event times that share; of
-        utilities that are infinite none."""
+        """The utility of the share that is dropped, per event of all: the mean of an event times that share; infinite
+        where that share has some of which it is."""
         if drop_share <= 0 or not len(self.values):
             return 0.0
         before = np.concatenate([[0.0], self.up_to[:-1]])
         mass = np.clip(np.minimum(self.up_to, drop_share) - before, 0.0, None)
-        finite = np.isfinite(self.values)
-        return float(mass[finite] @ self.values[finite])
+        is_dropped = mass > 0
+        return float(mass[is_dropped] @ self.values[is_dropped])
 
 
 __all__ = ["Threshold", "UtilityDistribution"]

@@ -26,6 +26,21 @@ def test_events_that_a_query_cannot_evaluate_are_told_once() -> None:
     assert drain() == []
 
 
+def test_why_trends_leave_events_out_is_told() -> None:
+    """They may have exact times: so many others overlap there."""
+    schema, watch = load_event_types(), EngineWatch()
+    text = "PATTERN MapStart a WITHIN 1 hour SLIDE 1 hour RETURN COUNT(*)"
+    matcher = Engine([compile_query(text, schema, {}, name="starts")], schema)
+    drain = watch.complaints(lambda: matcher)
+    longest = {**event("e", 10, "MapStart", task_id="t"), "t_hi_ms": 20}
+    matcher.process(batch(longest, *(event(f"f{n}", 15, "MapStart", task_id="t") for n in range(512))), 100)
+    (problem,) = drain()
+    assert problem.message == (
+        "1 events left out: for trends intervals of one clock must not overlap, and have neither skew nor weights, and "
+        "of a group at most 512 events may overlap at once"
+    )
+
+
 def test_events_longer_than_a_window_are_told_with_one_of_them() -> None:
     schema, watch = load_event_types(), EngineWatch()
     text = QUERY.replace("next", "any").replace("1 hour", "1 second")

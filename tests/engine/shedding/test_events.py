@@ -83,6 +83,8 @@ def test_attributes_have_bins_and_one_for_what_is_missing() -> None:
     real = AttributeBins.over("x", np.array([0.0, 0.25, 1.0]), 4)
     assert real.of(np.array([0.0, 0.3, 0.99, 1.0])).tolist() == [0, 1, 3, 3]
     assert AttributeBins.over("x", np.array([np.nan]), 4).of(np.array([np.nan, 2.0])).tolist() == [1, 0]
+    widest = AttributeBins.over("x", np.array([-1.7e308, 1.7e308]), 4)
+    assert widest.of(np.array([-1.7e308, -1e307, 1.7e308, np.inf])).tolist() == [0, 1, 3, 3]
 
 
 def observations() -> AggregatedObservations:

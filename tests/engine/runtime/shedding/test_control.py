@@ -222,17 +222,23 @@ def test_every_so_many_events_are_looked_at_however_they_come(batches: list[int]
 @pytest.mark.parametrize(
     ("clauses", "is_whole"),
     [
-        ("SEQ(A x, !made n, B z)", True),
-        ("SEQ(A x, made n, B z)", False),
-        ("SEQ(A x, made n, B z) {} SELECT FIRST", True),
+        ("SEQ(A x, !made n, B z) WHERE skip_till_any_match WITHIN 100", True),
+        ("SEQ(A x, made n, B z) WHERE skip_till_any_match WITHIN 100", False),
+        ("SEQ(A x, made n, B z) WHERE skip_till_any_match WITHIN 100 SELECT FIRST", True),
+        ("SEQ(A x, made n, B z) WHERE skip_till_any_match WITHIN 100 LIMIT 2", True),
+        ("SEQ(A x, made n, B z) WHERE skip_till_any_match WITHIN 100 OUTPUT NON_OVERLAPPING", True),
+        ("SEQ(A x, made n, B z) WHERE skip_till_next_match WITHIN 100", True),
+        ("SEQ(made m, made n) WHERE strict_contiguity WITHIN 100", True),
+        ("made n WHERE skip_till_next_match WITHIN 100", False),
+        ("made+ WITHIN 100 SLIDE 100 RETURN AVG(made.x)", True),
     ],
 )
 def test_nothing_is_dropped_of_what_another_query_must_have_whole(clauses: str, is_whole: bool) -> None:
-    """A match that is missing would make another one where it is negated, or was the first to be selected."""
-    pattern, _, end = clauses.partition(" {}")
+    """A match that is missing would make another one where it is negated, or was the first to be selected, and change
+    what trends come to."""
     texts = {
-        "made": "PATTERN SEQ(A a, B b) WHERE skip_till_next_match WITHIN 100 RETURN a.x",
-        "user": f"PATTERN {pattern} WHERE skip_till_next_match WITHIN 100{end}",
+        "made": "PATTERN SEQ(A a, B b) WHERE skip_till_next_match WITHIN 100 RETURN a.x AS x",
+        "user": f"PATTERN {clauses}",
     }
     queries = {query.name: query for query in compile_queries(texts, SCHEMA)}
     shedder = RunShedder(queries, clock=lambda: 0.0)

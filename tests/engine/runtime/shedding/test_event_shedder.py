@@ -10,8 +10,8 @@ import pytest
 
 from engine import Engine, Limits, ModelTraining, compile_query
 from engine.errors import EngineError
-from engine.events import FOREVER_MS, EventBatch, Float64Array
-from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Float64Array
+from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy, numbers_of
 from engine.runtime.shedding.event_training import EventTraining, Judged, shedder_of
 from engine.shedding.events.by_type import TypeUtilities, sampled
 from engine.shedding.events.observations import AggregatedObservations
@@ -94,6 +94,14 @@ def test_the_share_is_dropped_where_panes_were_never_observed() -> None:
     assert shedder.n_dropped / shedder.n_seen == pytest.approx(0.5, abs=0.05)
 
 
+def test_numbers_that_no_double_has_have_a_bin() -> None:
+    """Which bin it is asks for no last digit: what is to be dropped must not stop the engine."""
+    schema = EventSchema({"A": {"n": AttributeType.INT}})
+    rows = [{"event_id": f"e{n}", "type": "A", "t_lo_ms": n, "n": n} for n in (2**53 + 1, 2**62)]
+    events = EventBatch.from_rows([{**row, "t_lo_ms": 1} for row in rows], schema)
+    assert numbers_of(events, "n").tolist() == [2.0**53, 2.0**62]
+
+
 def test_training_needs_events() -> None:
     with pytest.raises(EngineError, match="found no events"):
         EventTraining(JUDGED, {}).trained(EventStrategy.GSPICE_H)
@@ -136,7 +144,8 @@ def test_what_is_lost_with_a_share_of_the_events() -> None:
     """Half of the events are worth 0, a quarter 1, a quarter 4: of 100 events 60 dropped lose 10."""
     found = UtilityDistribution.of(np.array([0.0, 1.0, 4.0]), np.array([2.0, 1.0, 1.0]))
     assert [100 * found.below(share) for share in (0.0, 0.5, 0.6, 0.75, 1.0)] == pytest.approx([0, 0, 10, 25, 125])
-    assert UtilityDistribution.of(np.array([0.0, np.inf]), np.ones(2)).below(1.0) == 0.0
+    unknown = UtilityDistribution.of(np.array([0.0, np.inf]), np.ones(2))
+    assert [unknown.below(share) for share in (0.5, 0.6, 1.0)] == [0.0, np.inf, np.inf]
 
 
 MIXED = {

@@ -128,13 +128,30 @@ def test_types_without_whose_events_a_query_would_tell_what_is_not_so(text: str,
     assert set(droppable_types(queries, SCHEMA)) == set("ABC") - kept
 
 
-def test_types_of_queries_whose_matches_another_one_needs_whole() -> None:
-    texts = {
-        "pair": f"{ANY} RETURN a.x AS x",
-        "first": "PATTERN SEQ(C c, pair p) WHERE skip_till_any_match WITHIN 20 ms SELECT FIRST",
+@pytest.mark.parametrize(
+    ("user", "kept"),
+    [
+        ("SEQ(C c, pair p) WHERE skip_till_any_match WITHIN 20 ms SELECT FIRST", {"A", "B", "C"}),
+        ("SEQ(C c, pair p) WHERE skip_till_next_match WITHIN 20 ms", {"A", "B", "C"}),
+        ("SEQ(C c, pair p) WHERE skip_till_any_match WITHIN 20 ms", set()),
+        ("pair+ WITHIN 40 ms SLIDE 40 ms HAVING MIN(pair.x) > 5 RETURN COUNT(*)", {"A", "B"}),
+    ],
+)
+def test_types_of_queries_whose_matches_another_one_needs_whole(user: str, kept: set[str]) -> None:
+    queries = {
+        query.name: query
+        for query in compile_queries({"pair": f"{ANY} RETURN a.x AS x", "u": f"PATTERN {user}"}, SCHEMA)
     }
+    assert set(kept_whole(queries, SCHEMA)) == kept
+
+
+def test_a_model_of_trends_of_matches_can_be_used() -> None:
+    """What is learned of the matches' queries drops none of the events that these need."""
+    texts = {"pair": f"{ANY} RETURN a.x AS x", "trends": "PATTERN pair+ WITHIN 40 ms SLIDE 40 ms RETURN COUNT(*)"}
     queries = {query.name: query for query in compile_queries(texts, SCHEMA)}
-    assert set(kept_whole(queries, SCHEMA)) == {"A", "B", "C"}
+    found = trained(queries, three_types(600, 7))
+    engine = Engine(list(queries.values()), SCHEMA, overload=latency_bound(1.0, lambda: 0.0, model=found))
+    assert engine.process(three_types(60, 8), FOREVER_MS)
 
 
 def test_an_incident_needs_no_query_whole() -> None:
@@ -166,6 +183,21 @@ def test_dropping_events_that_may_be_dropped_makes_no_match_that_is_none(seed: i
         for part in (stream, stream.where(goes_on))
     )
     assert rest <= whole
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_events_of_a_type_that_was_never_seen_are_not_dropped(share: float) -> None:
+    """Nothing is known of what would be lost by that, and it is not taken to be nothing."""
+    history, stream = three_types(600, 77), three_types(600, 3)
+    types = np.array(history.table.column("type").to_pylist())
+    shedder = shedder_of(trained(compiled(any=ANY), history.where(types != "B")).events)  # type: ignore[arg-type]
+    known = shedder.features.types
+    assert known == ("A", "B", "C")[: len(known)]
+    for start in range(0, 600, 60):
+        shedder.keeps(EventBatch(stream.table.slice(start, 60)), share)
+    assert set(shedder.dropped) == {"A"}
+    assert shedder.expected(100, 0.1) is not None
+    assert shedder.expected(100, 1.0) is None
 
 
 # ------------------------------------------------------------ what it is worth
