@@ -133,20 +133,6 @@ class CompiledQuery:
         return min(FOREVER_MS, self.within_ms + max((producer.reach_ms for producer in self.producers), default=0))
 
     @property
-<<<<<<< HEAD
-    def needs_whole(self) -> frozenset[str]:
-        """Queries of whose matches it must not lack one, or it has matches that are none: those that it uses, directly
-        or not, where it negates something, selects the first match or consumes events.
-
-        Not of an INCIDENT: one that is none hides no alert, as its members are listed with it, and says that it was
-        found under shedding; while most queries for stragglers would have nothing to drop for its sake.
-        """
-        query = self.resolved.query
-        if query.notice is not None and query.notice.is_incident:
-            return frozenset()
-        is_safe = not (query.select_first or query.consume or any(v.negated for v in self.resolved.variables.values()))
-        return frozenset() if is_safe else frozenset(used.name for used in self.chain[:-1])
-=======
     def why_whole(self) -> str | None:
         """Why an event that is missing may make a row that is none; None: it can only hide some, but for events of
         variables that are negated."""
@@ -168,11 +154,17 @@ class CompiledQuery:
     @property
     def needs_whole(self) -> frozenset[str]:
         """Queries of whose matches it must not lack one, or it has rows that are none: those that it uses, directly or
-        not, where it negates something or `why_whole` says so."""
+        not, where it negates something or `why_whole` says so.
+
+        Not of an INCIDENT: one that is none hides no alert, as its members are listed with it, and says that it was
+        found under shedding; while most queries for stragglers would have nothing to drop for its sake.
+        """
+        notice = self.resolved.query.notice
+        if notice is not None and notice.is_incident:
+            return frozenset()
         is_negated = any(variable.negated for variable in self.resolved.variables.values())
         needs = is_negated or self.why_whole is not None
         return frozenset(used.name for used in self.chain[:-1]) if needs else frozenset()
->>>>>>> a-shedtrend
 
     @property
     def chain(self) -> tuple[CompiledQuery, ...]:
