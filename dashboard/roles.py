@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ PROXY = "proxy"
 """The issuer of names that a reverse proxy tells."""
 MAX_FILE_BYTES = 2**20
 MAX_NAME_CHARS = 120
-_LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S.*?)\s*")
 
 
 def anonymous(settings: DashboardSettings) -> Person:
@@ -111,14 +109,15 @@ def read_roles(file: Path) -> dict[tuple[str, str], Role]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _LINE.fullmatch(line.strip())
-        if found is None or found[1] not in set(Role):
+        found = line.split(maxsplit=2)
+        if len(found) != 3 or found[0] not in set(Role):
             raise _problem(
                 file, f"line {number}: no role with its issuer and subject", f"one of {', '.join(Role)}, then both"
             )
-        if (found[2], found[3]) in roles:
+        role, issuer, subject = found[0], found[1], found[2].rstrip()
+        if (issuer, subject) in roles:
             raise _problem(file, f"line {number}: somebody for the second time", "everybody once")
-        roles[found[2], found[3]] = Role(found[1])
+        roles[issuer, subject] = Role(role)
     return roles
 
 

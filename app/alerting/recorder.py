@@ -377,7 +377,9 @@ class Recorder:
         over = lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms)
         goes_on = not over and (grew or bool(going_on))
         state = State(alert.state)
-        covered = state is State.RESOLVED and self._members.is_covered(alert)
+        # With a route `group_wait` hides it, and receivers that its incident does not lead to are told.
+        claimed = episode.is_claimed and self._options.routing is None
+        covered = state is State.RESOLVED and (claimed or self._members.is_covered(alert))
         change = lifecycle.on_late_match(state, goes_on=goes_on, silenced=self._silenced(alert), covered=covered)
         if self._change(alert, change):
             alert.open, alert.resolved_ms = True, None

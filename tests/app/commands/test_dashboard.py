@@ -187,7 +187,7 @@ def test_the_demo_ends_in_the_dashboard_on_its_own_store(config: Path, monkeypat
 
 
 def test_once_starts_no_dashboard(monkeypatch: pytest.MonkeyPatch, config: Path) -> None:
-    monkeypatch.setattr("app.replay.demo.run_demo", lambda *_: DemoResult({}, config, config.parent, True))
+    monkeypatch.setattr("app.replay.demo.run_demo", lambda *_, **_how: DemoResult({}, config, config.parent, True))
     monkeypatch.setattr("app.replay.demo.show_demo", lambda *_: pytest.fail("started"))
     result = CliRunner().invoke(cli, ["demo", "--once", "-c", str(config)])
     assert result.exit_code == 0

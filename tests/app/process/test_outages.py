@@ -80,10 +80,7 @@ class World:
             settings, checked_queries(settings), self.store, Notifier(self.store, {}, self.clock), self.clock
         )
 
-    def _assemble(
-        self, _s: object, _q: object, store: Store, _n: object, now_ms: int, *, durable: bool, part_ended: object
-    ) -> Live:
-        del durable, part_ended
+    def _assemble(self, _s: object, _q: object, store: Store, _n: object, now_ms: int, **_how: object) -> Live:
         process = start(store, self.folder / "checkpoints", scripts(), now_ms=now_ms)
         return Live(process.pipeline, {name: ConfiguredSource(s, 10) for name, s in process.sources.items()})
 
