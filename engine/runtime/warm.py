@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
@@ -21,6 +22,7 @@ from engine.shedding.events.features import Features
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.overload.detector import Bound, OverloadDetector
+from engine.stream.interner import is_one_text
 
 _SCHEMA = EventSchema.of(
     {name: {"k": AttributeType.INT, "x": AttributeType.FLOAT, "n": AttributeType.INT} for name in ("A", "B")}
@@ -108,6 +110,7 @@ def _call_kernels() -> None:
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
             _read(again.process(EventBatch.empty(), FOREVER_MS))
     _call_shedding()
+    is_one_text(pa.array(["A", "A"]))  # as where all events of a batch have one type
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
         shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
         _read(shared.process(_events(40, width_ms), FOREVER_MS))

@@ -305,7 +305,9 @@ class Scenario:
         outcome = self.observed.outcome
         faults = [Fault.model_validate(truth.as_dict()) for truth in outcome.truths]
         jobs = [RecordedJob.model_validate(job.as_dict()) for job in outcome.jobs]
-        return judge(seen_alerts(store), faults, jobs)
+        # An incident stands for alerts that are judged by themselves.
+        incidents = {alert.id for alert in store.alerts(AlertFilter(limit=MAX_ROWS)) if alert.is_incident}
+        return judge([alert for alert in seen_alerts(store) if alert.id not in incidents], faults, jobs)
 
     def _read(self, store: Store) -> Kept:
         return Kept(
