@@ -182,8 +182,11 @@ class TrendOverlaps:
         """What trends reached members that are gone, and the windows up to one of those that are still here."""
         for partition, rows in self._retired:
             yield self._told(partition, rows[oa.RETIRED_SERIAL], rows[oa.RETIRED_MS], rows[oa.RETIRED_REACHED :])
-            for serial in rows[oa.RETIRED_SERIAL].tolist():
-                del self._ids[serial]
+        gone = {serial for _, rows in self._retired for serial in rows[oa.RETIRED_SERIAL].tolist()}
+        if gone:  # an event without the group is a member in several partitions
+            held = (each.overlap.serial[: each.n_members].tolist() for each in self._open.values())
+            for serial in gone.difference(*held):
+                self._ids.pop(serial, None)
         self._retired = []
         for partition, each in self._open.items():
             n = each.n_members

@@ -173,3 +173,16 @@ def test_many_that_overlap_have_an_end() -> None:
     assert len(rows) == 20  # from (-20, 0] to (360, 380]
     assert rows[0].expected is Expectation.EXPECTED  # it has one event alone
     assert all(row.expected is Expectation.UPPER_BOUND for row in rows[1:])
+
+
+def test_an_event_without_the_group_is_told_of_in_each_partition_that_it_leaves() -> None:
+    query = "PATTERN SEQ(A, C*, B) GROUP BY h WITHIN 40 SLIDE 40 RETURN COUNT(*) ALERT warning 'found'"
+    rows = [
+        *({"type": "A", "t_lo_ms": 1 + h, "t_hi_ms": 3 + h, "h": h} for h in (1, 2)),
+        {"type": "C", "t_lo_ms": 3, "t_hi_ms": 8},
+        *({"type": "B", "t_lo_ms": 7 + h, "t_hi_ms": 9 + h, "h": h} for h in (1, 2)),
+        *({"type": "A", "t_lo_ms": 30 + h, "t_hi_ms": 30 + h, "h": h} for h in (1, 2)),
+    ]
+    numbered = [{"event_id": f"e{n}", "source_rank": 0, "source_seq": n, **row} for n, row in enumerate(rows)]
+    case = TrendCase(query, tuple(numbered), ())
+    check_events(compile_query(query, SCHEMA), case)
