@@ -96,6 +96,8 @@ class TrendOverlaps:
 
     def take_in(self, coming: Coming, rows: Int64Array, results: ta.Results, scratch: ta.Scratch) -> Iterator[None]:
         """Take in the events of some rows of a batch, whole partitions of it; stops when results must be taken."""
+        if not len(rows):
+            return
         whole, n_rejected = coming.batch, self.n_rejected
         batch = whole._replace(
             rows=whole.rows[rows], partition=whole.partition[rows], t_ms=whole.t_ms[rows], order=whole.order[rows],
