@@ -62,8 +62,9 @@ def _recent_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> N
         return
     reader, kept = log
     st.caption(f"The log holds events from {shown(kept[0])} to {shown(kept[1])}.")
+    unreadable = st.container()
     if reader.problems:
-        st.warning(
+        unreadable.warning(
             f"Files of the event log that cannot be read, and are left out: {len(reader.problems):,}. The health page "
             "names them (Storage).",
             icon=":material/warning:",

@@ -68,11 +68,15 @@ def page() -> None:
             )
     with reference:
         _reference()
+    # What is there only at times keeps its place: else what stands below it moves, and for a moment the browser shows
+    # two buttons to run, of which the old one still takes clicks while the text has become invalid.
+    plan, too_long = st.container(), st.container()
     if checked.compiled is not None:
-        with st.expander("Plan: how the query is read and evaluated", icon=":material/account_tree:"):
+        with plan.expander("Plan: how the query is read and evaluated", icon=":material/account_tree:"):
             st.code(checked.compiled.explain(), language=None)
     st.session_state[_TEXT + "-now"] = text
-    _keep_url(text, written, known)
+    with too_long:
+        _keep_url(text, written, known)
     run_panel(name, text, checked, run_now=typed.run)
     _download(text, checked, name)
 

@@ -243,7 +243,7 @@ class TrendIntake:
     def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> Coming:
         if not all(self._whole) or len(self.keys) > 1:  # keyed events, then broadcast ones: out of order by themselves
             by_partition = np.lexsort((rows, partition))
-            rows, partition, states = rows[by_partition], partition[by_partition], states[by_partition]
+            rows, partition, states = _each_once(rows[by_partition], partition[by_partition], states[by_partition])
         ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
         reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
         batch = ta.Batch(
@@ -299,6 +299,17 @@ class TrendIntake:
             rows = [table.column(f"{name}{number}").to_numpy(zero_copy_only=False) for number in range(len(like))]
             values[name] = np.stack(rows) if rows else np.empty((0, len(table)), like.dtype)
         self._waiting = Candidates(**values)
+
+
+def _each_once(
+    rows: Int64Array, partition: Int64Array, states: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """An event that one variable reads by all of the key and another by a part of it is one event of its partition, not
+    two that may follow each other."""
+    is_first = (np.diff(rows, prepend=-1) != 0) | (np.diff(partition, prepend=-1) != 0)
+    if is_first.all():
+        return rows, partition, states
+    return rows[is_first], partition[is_first], np.bitwise_or.reduceat(states, np.flatnonzero(is_first))
 
 
 _PER_EVENT = ("t_ms", "hi_ms", "clock", "order")

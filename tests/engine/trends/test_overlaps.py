@@ -77,6 +77,31 @@ def test_an_event_is_in_a_trend_once() -> None:
     assert not row.exact
 
 
+def _drawn(n: int, kind: str, t: int, width: int, **values: Any) -> dict[str, Any]:
+    times = {"t_lo_ms": t, "t_hi_ms": t + width, "source_rank": 0, "source_seq": n}
+    return {"event_id": f"e{n}", "type": kind, **times, **dict.fromkeys(SCHEMA.types[kind]), **values}
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        pytest.param(
+            "PATTERN SEQ(A p, A+ q) WHERE [p.x] GROUP BY g WITHIN 8 SLIDE 8 TIES SOURCE RETURN COUNT(*), AVG(p.y) AS a",
+            (_drawn(0, "A", 12, 4, x=0, y=0.5, g="v", h=2),),
+            id="read by all of the key and by a part of it",
+        ),
+        pytest.param(
+            "PATTERN SEQ(A, B+, C) WHERE [g, h] WITHIN 1 SLIDE 1 RETURN COUNT(*)",
+            (_drawn(0, "A", 0, 1, g="u", h=1), _drawn(1, "A", 0, 0, g="u", h=2)),
+            id="a batch without an interval of its own",
+        ),
+    ],
+)
+def test_found_by_the_search(query: str, rows: tuple[dict[str, Any], ...]) -> None:
+    for cuts in ((), (0,), (1,)):
+        check_overlaps(compile_query(query, SCHEMA), TrendCase(query, rows, cuts))
+
+
 @pytest.mark.parametrize(("room", "n_ways_back"), [(3, 0), (2, 6), (1, 6), (0, 6)])
 def test_without_room_a_way_back_counts_and_the_row_says_so(room: int, n_ways_back: int) -> None:
     """Three events, of which one alone and two pairs; sequences of three have one each, or come back (A B A)."""
