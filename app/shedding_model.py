@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 
 import engine
@@ -20,6 +21,17 @@ from engine.events import FOREVER_MS
 MOST_EVENTS = 2_000_000
 """That a model is trained with: the latest."""
 _SETTING = "engine.shedding_model"
+
+
+class EventsBy(StrEnum):
+    """By what a model values events."""
+
+    TABLE = "table"
+    TREE = "tree"
+    FOREST = "forest"
+
+
+_STRATEGIES = {EventsBy.TABLE: "gspice-h", EventsBy.TREE: "gspice-t", EventsBy.FOREST: "gspice-f"}
 
 
 class ModelError(AppError):
@@ -73,6 +85,7 @@ def trained_model(
     from_ms: int | None = None,
     to_ms: int | None = None,
     pane_events: int = 0,
+    events_by: EventsBy = EventsBy.TABLE,
     clock: Callable[[], float] = time.perf_counter,
 ) -> engine.SheddingModel:
     """Learned from the events that a store keeps, evaluated without shedding; raises ModelError without any.
@@ -83,7 +96,9 @@ def trained_model(
         max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
     )
     compiled = {query.name: query for query in queries.compiled}
-    training = engine.ModelTraining(compiled, load_event_types(), limits, pane_events, clock)
+    training = engine.ModelTraining(
+        compiled, load_event_types(), limits, pane_events, clock, engine.EventStrategy(_STRATEGIES[events_by])
+    )
     for batch in history.batches(from_ms=_latest(history, from_ms, to_ms), to_ms=to_ms):
         training.take(batch)
     if not training.n_events:
@@ -125,10 +140,14 @@ def described(model: engine.SheddingModel) -> list[str]:
     worth = engine.event_utilities(model)
     if not worth:
         lines.append("Events: of no type may one be dropped without making matches that are none.")
+    if model.events is not None and model.events.forest is not None:
+        forest = model.events.forest
+        trees = "a tree" if len(forest.roots) == 1 else f"a forest of {len(forest.roots)} trees"
+        lines.append(f"Events are valued by {trees} with {len(forest.asked):,} nodes.")
     for event_type, n_events, utility in worth:
         what = "never seen: never dropped" if utility is None else f"{utility:.3g} matches each, of {n_events:,} events"
         lines.append(f"Events {event_type}: {what}")
     return lines
 
 
-__all__ = ["ModelError", "described", "read_model", "trained_model", "write_model"]
+__all__ = ["EventsBy", "ModelError", "described", "read_model", "trained_model", "write_model"]

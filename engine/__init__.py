@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
     from engine.runtime.shedding.control import OverloadControl, Works
+    from engine.runtime.shedding.event_shedder import EventStrategy
     from engine.runtime.shedding.latency_bound import latency_bound
     from engine.runtime.shedding.model import MOST_MODEL_BYTES, SheddingModel, event_utilities, run_utilities
     from engine.runtime.shedding.model_training import ModelTraining
@@ -71,6 +72,7 @@ _HOMES = {
     "fitting_events": "engine.compiled.fitting",
     "OverloadControl": "engine.runtime.shedding.control",
     "MOST_MODEL_BYTES": "engine.runtime.shedding.model",
+    "EventStrategy": "engine.runtime.shedding.event_shedder",
     "ModelTraining": "engine.runtime.shedding.model_training",
     "SheddingModel": "engine.runtime.shedding.model",
     "event_utilities": "engine.runtime.shedding.model",
@@ -132,6 +134,7 @@ __all__ = [
     "CompiledQuery",
     "Distribution",
     "Engine",
+    "EventStrategy",
     "Limits",
     "MatchRow",
     "Method",

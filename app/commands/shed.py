@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.commands.friendly import ConfigOption, friendly, settings_of
+from app.shedding_model import EventsBy
 
 shed_cli = typer.Typer(
     name="shed",
@@ -33,6 +34,10 @@ def train(
     pane: Annotated[
         int, typer.Option(min=0, max=10_000, help="Events before an event that tell what it is worth; 0: none do.")
     ] = 0,
+    events_by: Annotated[
+        EventsBy,
+        typer.Option("--events-by", help="What values events: a tree or a forest stays small with a long pane."),
+    ] = EventsBy.TABLE,
 ) -> None:
     """Learn from the event log which events and partial matches become alerts, for engine.shedding_model.
 
@@ -55,7 +60,9 @@ def train(
         settings = settings.model_copy(update={"store": place})
     with open_configured_store(settings) as opened:
         events = open_event_log(settings, opened)
-        model = trained_model(settings, queries, events, from_ms=from_ms, to_ms=to_ms, pane_events=pane)
+        model = trained_model(
+            settings, queries, events, from_ms=from_ms, to_ms=to_ms, pane_events=pane, events_by=events_by
+        )
     write_model(out, model)
     for line in described(model):
         typer.echo(inert(line))

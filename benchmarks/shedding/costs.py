@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from engine.runtime.shedding.control import OverloadControl
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.runtime.shedding.run_watch import Sampling
 from engine.shedding.events.features import AttributeBins, Features, Pane
+from engine.shedding.events.forest import FOREST_TREES, Forest, ForestUtilities
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.overload.detector import Bound, OverloadDetector
@@ -47,6 +49,15 @@ def _events() -> dict[str, float]:
     few = slice(0, 2_000)  # again and again: in cache
     hashed.of(kinds[few], x[:, few], pane_keys[few])
 
+    seen = hashed.pane().observe(kinds, t_ms)[1]
+    by_trees = {}
+    for name, n_trees in (("T", 1), ("F", FOREST_TREES)):
+        started = time.perf_counter()
+        by = ForestUtilities(features, Forest.grown(observed, n_trees), observed)
+        by_trees[f"gSPICE-{name} model of {n} observations, s"] = time.perf_counter() - started
+        by_trees[f"gSPICE-{name} nodes"] = float(len(by.forest.asked))
+        by_trees[f"gSPICE-{name} look-up, ns per event"] = _ns(partial(by.of, kinds, x, seen), n)
+
     def in_cache() -> None:
         for _ in range(100):
             hashed.of(kinds[few], x[:, few], pane_keys[few])
@@ -58,6 +69,7 @@ def _events() -> dict[str, float]:
         "gSPICE-H entries": float(len(observed)),
         "choosing events, ns per event": _ns(lambda: EventDropper().keeps(utilities, threshold), n),
         f"gSPICE-H model of {n} observations, s": build_s,
+        **by_trees,
     }
 
 

@@ -6,14 +6,17 @@ and a merged run costs as one whatever it stands for, so that there would be not
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from benchmarks.shedding.workload import Shape
+from benchmarks.shedding import windows
+from benchmarks.shedding.workload import EVENT_OFFERS, Shape
 from engine import Engine, Limits, compile_query
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, Float64Array
@@ -29,28 +32,66 @@ from engine.stream.columns import StreamColumns
 BOUND = Bound(1.0, 0.2)
 THROUGHPUT_PER_S = 400.0
 """Events a second of the simulated machine at 100 %: latencies are in its seconds."""
-EVENT_OFFERS = 1.0
-"""An event costs as much as so many offers to a run, beside those: partial matches are most of the work, as in the
-papers' systems. (Here an event costs more: then less of the work can be shed by dropping runs.)"""
+POLL_S = 0.02
+"""So long the machine waits for more events when none waits for it."""
 
-Strategy = RunStrategy | EventStrategy
+
+class WindowStrategy(Enum):
+    """Baselines that drop events from windows; see `windows`."""
+
+    BY_TYPE = "e-bl of windows"
+    ESPICE = "espice"
+
+
+Control = Callable[[Mapping[str, CompiledQuery]], OverloadControl]
+Strategy = RunStrategy | EventStrategy | WindowStrategy
 
 
 class CountingEngine(Engine):
-    """Counts what it does."""
+    """Counts what it does. `seconds`: of this machine, that its steps took."""
 
     n_evaluated = 0
+    seconds = 0.0
+    cost_factors: Mapping[str, float] = {}
+    """By query: an offer to one of its runs costs so many times as much (1 where nothing is said)."""
 
     def _step(self, stream: StreamColumns, watermark_ms: int) -> dict[str, Sequence[MatchRow]]:
+        began_s = time.perf_counter()
         rows = super()._step(stream, watermark_ms)
+        self.seconds += time.perf_counter() - began_s
         self.n_evaluated += len(stream)
         return rows
 
     @property
     def work(self) -> float:
         """What was done, in offers to runs."""
-        runtimes: Any = self._runtimes.values()
-        return EVENT_OFFERS * self.n_evaluated + float(sum(runtime.n_offered for runtime in runtimes))
+        offers = sum(self.cost_factors.get(name, 1.0) * _n_offered(found) for name, found in self._runtimes.items())
+        return EVENT_OFFERS * self.n_evaluated + float(offers)
+
+
+def _n_offered(runtime: Any) -> int:
+    parts = getattr(runtime, "branch_runtimes", None)  # asked at each look at the clock: not by the protocol
+    return int(runtime.n_offered) if parts is None else sum(_n_offered(part) for part in parts)
+
+
+class TimedRunShedder(RunShedder):
+    """Counts seconds of this machine. `seconds`: to choose and drop. `build_s`: of the longest training."""
+
+    seconds = 0.0
+    build_s = 0.0
+
+    def drop(self, n: int, now_ms: int) -> int:
+        """See `RunShedder.drop`."""
+        began_s = time.perf_counter()
+        n_dropped = super().drop(n, now_ms)
+        self.seconds += time.perf_counter() - began_s
+        return n_dropped
+
+    def learn(self, least: int | None = None) -> None:
+        """See `RunShedder.learn`."""
+        began_s = time.perf_counter()
+        super().learn(least)
+        self.build_s = max(self.build_s, time.perf_counter() - began_s)
 
 
 @dataclass
@@ -75,9 +116,9 @@ class Unshed:
     cost: float
 
 
-def unshed(shape: Shape, stream: EventBatch) -> Unshed:
+def unshed(shape: Shape, stream: EventBatch, cost_factor: float = 1.0) -> Unshed:
     """Evaluate all of it."""
-    engine = CountingEngine(_compiled(shape), shape.schema, limits=Limits(merge_runs=False))
+    engine = _engine(shape, cost_factor)
     matches = Counter(tuple(row.event_ids) for row in engine.process(stream, FOREVER_MS))
     n_starts = _n_starts(shape, stream)
     return Unshed(matches, matches.total() / max(1, n_starts), engine.work / len(stream))
@@ -89,51 +130,135 @@ def _n_starts(shape: Shape, stream: EventBatch) -> int:
     return int(np.count_nonzero(stream.of_types(shape.starts).table.column(column).to_numpy() >= least))
 
 
-def shed(shape: Shape, stream: EventBatch, known: Unshed, strategy: Strategy, rate: float, seed: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Load:
+    """`rate`: of what the machine evaluates, from the half of the stream on; before that 80 %. `cost_factor`: an offer
+    to runs of the first query costs so many times as much. `mixes`: partial matches are dropped where that loses less
+    than events, see `OverloadControl.is_mixed`."""
+
+    rate: float
+    seed: int
+    cost_factor: float = 1.0
+    mixes: bool = False
+
+
+def shed(shape: Shape, stream: EventBatch, known: Unshed, strategy: Strategy, load: Load) -> dict[str, Any]:
     """A row of figures: the second half of the stream comes at `rate`, the first one at 80 %, to learn from."""
-    offer_s = 1.0 / (THROUGHPUT_PER_S * known.cost)
-    clock = SimulatedClock(offer_s)
     half = len(stream) // 2
-    compiled = _compiled(shape)
-
-    def control(queries: Mapping[str, CompiledQuery]) -> OverloadControl:
-        runs = strategy if isinstance(strategy, RunStrategy) else RunStrategy.PSPICE
-        shedder = RunShedder(
-            queries, strategy=runs, sampling=Sampling(first_every=1, n_again=150), clock=clock, seed=seed
-        )
-        events = None if isinstance(strategy, RunStrategy) else _trained(shape, queries, stream, half, strategy, seed)
-        return OverloadControl(OverloadDetector(BOUND), shedder, clock, events=events, least_events=8)
-
-    engine = CountingEngine(compiled, shape.schema, limits=Limits(merge_runs=False), overload=control)
-    clock.engine = engine
-    arrivals = np.cumsum(np.where(np.arange(len(stream)) < half, 1 / 0.8, 1 / rate)) / THROUGHPUT_PER_S
-    found, latencies = _drive(engine, clock, stream, arrivals)
+    at_rate = np.where(np.arange(len(stream)) < half, 1 / 0.8, 1 / load.rate)
+    arrivals = np.cumsum(at_rate) / THROUGHPUT_PER_S
+    offer_s = 1.0 / (THROUGHPUT_PER_S * known.cost)
+    if isinstance(strategy, WindowStrategy):
+        came = _of_windows(shape, stream, strategy, arrivals, load.seed)
+    else:
+        came = _of_engine(shape, stream, strategy, arrivals, offer_s, load)
     before = set(stream.table.column("event_id").slice(0, half).to_pylist())
     late = Counter({ids: n for ids, n in known.matches.items() if ids[-1] not in before})
-    told = Counter({ids: n for ids, n in found.items() if ids[-1] not in before})
-    assert engine.overload is not None
-    losses = engine.overload.shedder.loss.values()
-    events = engine.overload.events
+    told = Counter({ids: n for ids, n in came.found.items() if ids[-1] not in before})
+    n_lost, n_false = (late - told).total(), (told - late).total()
+    pane = shape.pane_events if isinstance(strategy, EventStrategy) else None
     return {
         "dataset": shape.dataset,
         "shape": shape.name,
         "query": shape.texts[0],
-        "rate": rate,
+        "rate": load.rate,
         "match_probability": round(known.match_probability, 4),
-        "strategy": strategy.value,
-        "pane": shape.pane_events if strategy is EventStrategy.GSPICE_H else None,
-        "cost_factor": 1,
+        "strategy": f"{strategy.value} or pspice" if load.mixes else strategy.value,
+        "pane": pane,
+        "cost_factor": load.cost_factor,
         "weight": 1.0,
-        "seed": seed,
-        "fn": (late - told).total() / max(1, late.total()),
-        "fp": (told - late).total() / max(1, late.total()),
-        "dropped": _dropped(events, sum(lost.n_runs for lost in losses), stream, shape),
+        "seed": load.seed,
+        "fn": n_lost / max(1, late.total()),
+        "fp": n_false / max(1, late.total()),
+        "fn_weighted": n_lost / max(1, late.total()),
+        "fp_weighted": n_false / max(1, late.total()),
+        "dropped": came.dropped,
         "bound_ms": 1_000 * BOUND.latency_s,
-        "latency_max_ms": 1_000 * float(latencies.max()),
-        "latency_p999_ms": 1_000 * float(np.quantile(latencies, 0.999)),
+        "latency_max_ms": 1_000 * float(came.latencies_s.max()),
+        "latency_p999_ms": 1_000 * float(np.quantile(came.latencies_s, 0.999)),
+        "overhead": came.overhead,
+        "build_s": came.build_s,
         "matches": late.total(),
-        "expected_loss": sum(lost.expected_matches for lost in losses) / max(1, late.total()),
+        "expected_loss": came.expected_loss / max(1, late.total()),
     }
+
+
+@dataclass(frozen=True)
+class _Came:
+    """What became of a stream. `overhead`: seconds of this machine that shedding took of all that evaluation took,
+    where the engine evaluated (of windows: the share of work that decisions were). `build_s`: of this machine, for the
+    model, where there is one before the stream."""
+
+    found: Counter[tuple[str, ...]]
+    latencies_s: Float64Array
+    dropped: float
+    overhead: float | None
+    build_s: float | None
+    expected_loss: float
+
+
+def _of_engine(
+    shape: Shape, stream: EventBatch, strategy: Strategy, arrivals_s: Float64Array, offer_s: float, load: Load
+) -> _Came:
+    clock = SimulatedClock(offer_s)
+    half = len(stream) // 2
+    build_s = None
+    trained = None
+    if isinstance(strategy, EventStrategy):
+        training = _training(shape, stream, half)
+        began_s = time.perf_counter()
+        trained = training.trained(strategy, load.seed)
+        build_s = time.perf_counter() - began_s
+
+    def control(queries: Mapping[str, CompiledQuery]) -> OverloadControl:
+        runs = strategy if isinstance(strategy, RunStrategy) else RunStrategy.PSPICE
+        shedder = TimedRunShedder(
+            queries, strategy=runs, sampling=Sampling(first_every=1, n_again=150), clock=clock, seed=load.seed
+        )
+        detector = OverloadDetector(BOUND)
+        return OverloadControl(detector, shedder, clock, events=trained, is_mixed=load.mixes, least_events=8)
+
+    engine = _engine(shape, load.cost_factor, control)
+    clock.engine = engine
+    found, latencies = _drive(engine, clock, stream, arrivals_s)
+    assert engine.overload is not None
+    shedder = engine.overload.shedder
+    assert isinstance(shedder, TimedRunShedder)
+    losses = shedder.loss.values()
+    return _Came(
+        found,
+        latencies,
+        _dropped(trained, sum(lost.n_runs for lost in losses), stream, shape),
+        shedder.seconds / max(1e-9, engine.seconds) if isinstance(strategy, RunStrategy) else None,
+        shedder.build_s if isinstance(strategy, RunStrategy) else build_s,
+        sum(lost.expected_matches for lost in losses),
+    )
+
+
+def _of_windows(
+    shape: Shape,
+    stream: EventBatch,
+    strategy: WindowStrategy,
+    arrivals_s: Float64Array,
+    seed: int,
+) -> _Came:
+    """At 100 % the machine evaluates what this operator does: it gives up a window that a negated event ends, where the
+    engine looks when its match is decided."""
+    columns = windows.Stream.of(stream, shape.types, shape.attributes[0])
+    half, random = len(stream) // 2, np.random.default_rng(seed)
+    began_s = time.perf_counter()
+    shedder: windows.PositionUtilities | windows.TypeSampling
+    if strategy is WindowStrategy.ESPICE:
+        shedder = windows.PositionUtilities(len(shape.types), random)
+        shedder.train(shape.patterns, columns, half)
+    else:
+        shedder = windows.TypeSampling(shape.patterns, columns, len(shape.types), random)
+    build_s = time.perf_counter() - began_s
+    offer_s = 1.0 / (THROUGHPUT_PER_S * windows.cost(shape.patterns, columns))
+    driven = windows.drive(shape.patterns, columns, shedder, arrivals_s, offer_s, OverloadDetector(BOUND))
+    found = Counter(tuple(columns.ids[event] for event in chosen) for chosen in driven.matches)
+    dropped = 2 * driven.n_dropped / max(1, driven.n_looks)
+    return _Came(found, driven.latencies_s, dropped, driven.overhead, build_s, 0.0)
 
 
 def _dropped(events: EventShedder | None, n_runs: int, stream: EventBatch, shape: Shape) -> float:
@@ -143,31 +268,31 @@ def _dropped(events: EventShedder | None, n_runs: int, stream: EventBatch, shape
     return 2 * n_runs / max(1, _n_starts(shape, stream))
 
 
-def _trained(
-    shape: Shape,
-    queries: Mapping[str, CompiledQuery],
-    stream: EventBatch,
-    half: int,
-    strategy: EventStrategy,
-    seed: int,
-) -> EventShedder:
+def _training(shape: Shape, stream: EventBatch, half: int) -> EventTraining:
     first = EventBatch(stream.table.slice(0, half))
+    queries = {query.name: query for query in _compiled(shape)}
     training = EventTraining(Judged(shape.types, shape.attributes, shape.pane_events), queries)
     engine = Engine(list(queries.values()), shape.schema, limits=Limits(merge_runs=False))
     training.take(first, engine.process(first, FOREVER_MS))
-    return training.trained(strategy, seed)
+    return training
+
+
+def _engine(shape: Shape, cost_factor: float, control: Control | None = None) -> CountingEngine:
+    engine = CountingEngine(_compiled(shape), shape.schema, limits=Limits(merge_runs=False), overload=control)
+    engine.cost_factors = {"q0": cost_factor}
+    return engine
 
 
 def _drive(
     engine: CountingEngine, clock: SimulatedClock, stream: EventBatch, arrivals_s: Float64Array
 ) -> tuple[Counter[tuple[str, ...]], Float64Array]:
-    """Matches, and the latency of each event."""
+    """Matches, and the latency of each event. Where none waits, what comes within `POLL_S` is taken together."""
     assert engine.overload is not None
     found: Counter[tuple[str, ...]] = Counter()
     latencies = np.empty(len(stream))
     t_ms, start = stream.t_lo_ms, 0
     while start < len(stream):
-        clock.idle_s += max(0.0, arrivals_s[start] - clock())
+        clock.idle_s += max(0.0, arrivals_s[start] + POLL_S - clock())
         end = max(start + 1, int(np.searchsorted(arrivals_s, clock(), "right")))
         end = min(end, start + engine.overload.detector.step_size(engine.overload.shedder.n_runs, 200))
         end = int(np.searchsorted(t_ms, t_ms[end - 1], "right"))
@@ -185,4 +310,4 @@ def _compiled(shape: Shape) -> list[CompiledQuery]:
     return [compile_query(text, shape.schema, name=f"q{number}") for number, text in enumerate(shape.texts)]
 
 
-__all__ = ["BOUND", "Strategy", "Unshed", "shed", "unshed"]
+__all__ = ["BOUND", "Load", "Strategy", "Unshed", "WindowStrategy", "shed", "unshed"]

@@ -21,9 +21,33 @@ GAPS_S = {
 """Mean seconds between events of the types A, B, C (D, E, F): gSPICE, Table III."""
 
 
+EVENT_OFFERS = 1.0
+"""An event costs as much as so many offers to a run, beside those: partial matches are most of the work, as in the
+papers' systems. (Here an event costs more: then less of the work can be shed by dropping runs.)"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An event of this type (by number) with an attribute of at least `least`; `negated`: there must be none between
+    the step before and the one after."""
+
+    kind: int
+    least: float
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A sequence within so many ms."""
+
+    steps: tuple[Step, ...]
+    within_ms: int
+
+
 @dataclass(frozen=True)
 class Shape:
-    """Queries over a dataset. `start`: the attribute of their first events, and its least value."""
+    """Queries over a dataset. `start`: the attribute of their first events, and its least value. `patterns`: the same
+    queries for `windows.WindowOperator`, none where it has no form of them."""
 
     dataset: str
     name: str
@@ -33,6 +57,7 @@ class Shape:
     types: tuple[str, ...]
     attributes: tuple[str, ...]
     pane_events: int
+    patterns: tuple[Pattern, ...] = ()
 
     @property
     def schema(self) -> EventSchema:
@@ -74,35 +99,69 @@ def stock(n: int, seed: int) -> EventBatch:
 
 def sequence(dataset: str) -> Shape:
     """A sequence of the dataset's types, of events with a high attribute, within 250 s."""
-    types = "ABC" if dataset in ("D1", "D2", "D3", "D4") else "ABCDEF"
-    of = types[:3]
-    names = [kind.lower() for kind in of]
-    components = ", ".join(f"{kind} {name}" for kind, name in zip(of, names, strict=True))
-    conditions = " AND ".join(f"{name}.x >= 6" for name in names)
-    text = f"PATTERN SEQ({components}) WHERE skip_till_next_match {{ {conditions} }} WITHIN 250 seconds"
-    return Shape(dataset, "sequence", (text,), ("A",), ("x", 6), tuple(types), ("x",), 10)
+    return _synthetic(dataset, "sequence", "SEQ(A a, B b, C c)", "a.x >= 6 AND b.x >= 6 AND c.x >= 6", _ABC)
 
 
 def negation(dataset: str) -> Shape:
     """As `sequence`, without a high B between A and C."""
-    types = "ABC" if dataset in ("D1", "D2", "D3", "D4") else "ABCDEF"
-    text = (
-        "PATTERN SEQ(A a, !B b, C c) WHERE skip_till_next_match { a.x >= 6 AND b.x >= 9 AND c.x >= 6 } "
-        "WITHIN 250 seconds"
-    )
-    return Shape(dataset, "negation", (text,), ("A",), ("x", 6), tuple(types), ("x",), 10)
+    steps = (Step(0, 6), Step(1, 9, negated=True), Step(2, 6))
+    return _synthetic(dataset, "negation", "SEQ(A a, !B b, C c)", "a.x >= 6 AND b.x >= 9 AND c.x >= 6", steps)
+
+
+def closure(dataset: str) -> Shape:
+    """As `sequence`, with any number of Bs."""
+    conditions = "a.x >= 6 AND b[i].x >= 6 AND c.x >= 6"
+    return _synthetic(dataset, "Kleene", "SEQ(A a, B+ b[], C c)", conditions)
+
+
+def disjunction(dataset: str) -> Shape:
+    """A then B, or A then C."""
+    conditions = "a.x >= 6 AND b.x >= 6 AND c.x >= 6"
+    return _synthetic(dataset, "disjunction", "SEQ(A a, (B b OR C c))", conditions)
+
+
+_ABC = (Step(0, 6), Step(1, 6), Step(2, 6))
+
+
+def _synthetic(dataset: str, name: str, pattern: str, conditions: str, steps: tuple[Step, ...] = ()) -> Shape:
+    text = f"PATTERN {pattern} WHERE skip_till_next_match {{ {conditions} }} WITHIN 250 seconds"
+    types = tuple("ABC" if dataset in ("D1", "D2", "D3", "D4") else "ABCDEF")
+    patterns = (Pattern(steps, 250_000),) if steps else ()
+    return Shape(dataset, name, (text,), ("A",), ("x", 6), types, ("x",), 10, patterns)
 
 
 def ten_stocks(window: int) -> Shape:
     """pSPICE's Q1: ten rising quotes in a certain sequence within so many events; for each of four companies."""
-    conditions = " AND ".join(f"s{n}.rises = 1" for n in range(10))
-    texts = []
+    return _stocks(f"sequence of ten, {window}", tuple(range(10)), window)
+
+
+def two_patterns(window: int) -> Shape:
+    """pSPICE's Q1 and Q2 in one operator: one sequence of ten, and one with repetition over other companies."""
+    one, other = _stocks("", tuple(range(10)), window), _stocks("", _REPEATED, window)
+    texts, patterns = (one.texts[0], other.texts[1]), (one.patterns[0], other.patterns[1])
+    starts = ("S0", "S10")
+    return Shape("stock", f"Q1 and Q2, {window}", texts, starts, one.start, one.types, one.attributes, 50, patterns)
+
+
+def repeated_stocks(window: int) -> Shape:
+    """pSPICE's Q2: as Q1, where some companies come again (its order is not stated in the text: this one is ours)."""
+    return _stocks(f"with repetition, {window}", _REPEATED, window)
+
+
+_REPEATED = (0, 0, 1, 2, 1, 3, 4, 2, 5, 6, 7, 8, 9)
+
+
+def _stocks(name: str, order: tuple[int, ...], window: int) -> Shape:
+    conditions = " AND ".join(f"s{n}.rises = 1" for n in range(len(order)))
+    texts, patterns = [], []
     for first in range(0, 10 * N_SEQUENCES, 10):
-        components = ", ".join(f"S{first + n} s{n}" for n in range(10))
+        components = ", ".join(f"S{first + company} s{n}" for n, company in enumerate(order))
         texts.append(f"PATTERN SEQ({components}) WHERE skip_till_next_match {{ {conditions} }} WITHIN {window}")
+        patterns.append(Pattern(tuple(Step(first + company, 1) for company in order), window))
     leading = tuple(f"S{first}" for first in range(0, 10 * N_SEQUENCES, 10))
     types = tuple(f"S{n}" for n in range(N_COMPANIES))
-    return Shape("stock", f"sequence of ten, {window}", tuple(texts), leading, ("rises", 1), types, ("rises",), 50)
+    return Shape("stock", name, tuple(texts), leading, ("rises", 1), types, ("rises",), 50, tuple(patterns))
 
 
-__all__ = ["GAPS_S", "STOCKS", "SYNTHETIC", "Shape", "negation", "sequence", "stock", "synthetic", "ten_stocks"]
+__all__ = ["EVENT_OFFERS", "GAPS_S", "STOCKS", "SYNTHETIC", "Pattern", "Shape", "Step", "closure", "disjunction",
+           "negation", "repeated_stocks", "sequence", "stock", "synthetic", "ten_stocks", "two_patterns"]  # fmt: skip

@@ -12,6 +12,7 @@ from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, In
 from engine.kernels.compile.cache import kernels_are_compiled, mark_compiled
 from engine.kernels.compile.processes import CompiledKernels
 from engine.kernels.compile.uncompiled import run_compiled
+from engine.kernels.shedding.trees import LEAF
 from engine.matching.output.rows import MatchRow, RowBlock
 from engine.runtime.compiling import compiling_beside
 from engine.runtime.engine import Engine
@@ -19,6 +20,7 @@ from engine.runtime.shedding.control import OverloadControl
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.runtime.shedding.run_watch import Sampling
 from engine.shedding.events.features import Features
+from engine.shedding.events.forest import Forest, ForestUtilities
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.overload.detector import Bound, OverloadDetector
@@ -134,6 +136,10 @@ def _call_shedding() -> None:
     hashed = HashedUtilities(features, observed)
     utilities = hashed.of(kinds, np.empty((0, 4), np.int64), hashed.pane().follow(kinds, np.arange(4)))
     EventDropper().keeps(utilities, hashed.distribution.threshold(0.5))
+    one_leaf: Int64Array = np.array([LEAF], np.int64)
+    tree = Forest(np.zeros(1, np.int64), one_leaf, np.ones(1), one_leaf, one_leaf, np.ones(1), np.ones(1))
+    by_tree = ForestUtilities(features, tree, observed)
+    by_tree.of(kinds, np.empty((0, 4), np.int64), by_tree.seen(by_tree.pane(), kinds, np.arange(4)))
 
 
 def _read(rows: Sequence[MatchRow]) -> None:

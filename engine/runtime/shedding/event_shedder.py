@@ -1,4 +1,4 @@
-"""Events dropped before they are decoded: gSPICE-H, E-BL, random."""
+"""Events dropped before they are decoded: gSPICE-H, -T and -F, E-BL, random."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from engine.events import BoolArray, EventBatch, Float64Array, Int64Array
 from engine.shedding.events.by_type import TypeUtilities, sampled
 from engine.shedding.events.features import Features, Pane
+from engine.shedding.events.forest import Forest, ForestUtilities
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.events.threshold import UtilityDistribution
@@ -27,7 +28,11 @@ class EventStrategy(Enum):
     """Which events are dropped first."""
 
     GSPICE_H = "gspice-h"
-    """Those that contribute to the fewest matches, by type, attributes and the events before them."""
+    """Those that contribute to the fewest matches, by type, attributes and the events before them: by a table."""
+    GSPICE_T = "gspice-t"
+    """The same, by a decision tree."""
+    GSPICE_F = "gspice-f"
+    """The same, by a forest."""
     BY_TYPE = "e-bl"
     """Those of types that patterns and windows repeat least."""
     RANDOM = "random"
@@ -45,10 +50,10 @@ class EventShedder:
         self.n_seen = 0
         self.n_dropped_by_type: Int64Array = np.zeros(len(features.types), np.int64)
         self.expected_loss = 0.0
-        """Matches, times their weights, that events like the dropped ones contributed to; of gSPICE-H alone."""
+        """Matches, times their weights, that events like the dropped ones contributed to; of gSPICE alone."""
         self._by_type = by_type
         self._random = random
-        self._hashed: HashedUtilities | None = None
+        self._utilities: HashedUtilities | ForestUtilities | None = None
         self._pane: Pane | None = None
         self._dropper = EventDropper()
         self._distribution = UtilityDistribution.of(np.empty(0), np.empty(0))
@@ -72,20 +77,24 @@ class EventShedder:
     def expected(self, n_events: int, drop_share: float) -> float | None:
         """The loss to be expected of dropping this share of so many events; None where nothing is known of it: events
         of types that were never observed, which are not dropped, are among them."""
-        if self._hashed is None:
+        if self._utilities is None:
             return None
         expected = n_events * self._distribution.below(drop_share)
         return expected if np.isfinite(expected) else None
 
-    def learn(self, observed: AggregatedObservations) -> None:
-        """Utilities for gSPICE-H."""
-        self._hashed = HashedUtilities(self.features, observed)
-        self._pane = self._hashed.pane()
-        self._distribution = self._hashed.distribution
+    def learn(self, observed: AggregatedObservations, forest: Forest | None = None) -> None:
+        """Utilities for gSPICE: by a table, or by trees that were grown."""
+        self._utilities = (
+            HashedUtilities(self.features, observed)
+            if forest is None
+            else ForestUtilities(self.features, forest, observed)
+        )
+        self._pane = self._utilities.pane()
+        self._distribution = self._utilities.distribution
         self._recent = np.empty(0)
         self._n_unnoticed = 0
 
-    def _notice(self, utilities: Float64Array, hashed: HashedUtilities) -> None:
+    def _notice(self, utilities: Float64Array, at_first: UtilityDistribution) -> None:
         """The threshold is for utilities as they are looked up now: where many panes were never observed, these are
         not distributed as those that were."""
         self._recent = np.concatenate([self._recent, utilities])[-_N_RECENT:]
@@ -94,7 +103,7 @@ class EventShedder:
             self._distribution = UtilityDistribution.of(self._recent, np.ones(len(self._recent)))
             self._n_unnoticed = 0
         elif len(self._recent) < _FEW:
-            self._distribution = hashed.distribution
+            self._distribution = at_first
 
     def keeps(self, released: EventBatch, drop_share: float) -> BoolArray:
         """Which of the events, in stream order, go on, bool (n,). To be called for all events: panes have those that
@@ -102,14 +111,17 @@ class EventShedder:
         keeps: BoolArray = np.ones(len(released), np.bool_)
         codes, known = types_of(released, self.features.types)
         self.n_seen += len(codes)
-        if self._hashed is not None and self._pane is not None:
-            pane_keys = self._pane.follow(codes, released.t_lo_ms[known])
-            if drop_share > 0:
+        known_utilities, pane = self._utilities, self._pane
+        if known_utilities is not None and pane is not None:
+            if drop_share <= 0:
+                pane.follow(codes, released.t_lo_ms[known])
+            else:
+                seen = known_utilities.seen(pane, codes, released.t_lo_ms[known])
                 events = released.where(known)
                 bins = [bins.of(numbers_of(events, bins.name)) for bins in self.features.attributes]
                 attributes = np.array(bins, np.int64).reshape(len(self.features.attributes), len(codes))
-                utilities = self._hashed.of(codes, attributes, pane_keys)
-                self._notice(utilities, self._hashed)
+                utilities = known_utilities.of(codes, attributes, seen)
+                self._notice(utilities, known_utilities.distribution)
                 goes_on = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))
                 keeps[known] = goes_on
                 self.expected_loss += float(utilities[~goes_on].sum())

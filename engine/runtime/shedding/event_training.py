@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy, n
 from engine.runtime.shedding.expected_once import expected_once
 from engine.shedding.events.by_type import TypeUtilities
 from engine.shedding.events.features import AttributeBins, Features, Pane, ZobristKeys
+from engine.shedding.events.forest import FOREST_TREES, Forest, without_panes
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.events.saved import EventModel
 
@@ -70,7 +71,7 @@ class EventTraining:
 
     def trained(self, strategy: EventStrategy, seed: int = 1) -> EventShedder:
         """What has been learned; raises EngineError where nothing was."""
-        return shedder_of(self.model(seed), strategy, seed)
+        return shedder_of(of_trees(self.model(seed), strategy, seed), strategy, seed)
 
     def model(self, seed: int = 1) -> EventModel:
         """The same, to be saved."""
@@ -130,13 +131,36 @@ class EventTraining:
         return TypeUtilities(in_patterns * share, share)
 
 
-def shedder_of(model: EventModel, strategy: EventStrategy = EventStrategy.GSPICE_H, seed: int = 1) -> EventShedder:
-    """What drops events by a model."""
+N_TREES = {EventStrategy.GSPICE_T: 1, EventStrategy.GSPICE_F: FOREST_TREES}
+"""Trees that a strategy goes by; 0, a table or nothing learned, for the others."""
+
+
+def of_trees(model: EventModel, strategy: EventStrategy, seed: int = 1) -> EventModel:
+    """The model for a strategy: with trees that are grown from what was observed in place of the panes that were; the
+    same where the strategy goes by none. Needs scikit-learn where it does."""
+    n_trees = N_TREES.get(strategy, 0)
+    if not n_trees or not len(model.observed):
+        return model
+    forest = Forest.grown(model.observed, n_trees, seed)
+    return replace(model, forest=forest, observed=without_panes(model.features, model.observed))
+
+
+def strategy_of(model: EventModel) -> EventStrategy:
+    """What a saved model is for."""
+    n_trees = 0 if model.forest is None else len(model.forest.roots)
+    if not n_trees:
+        return EventStrategy.GSPICE_H
+    return EventStrategy.GSPICE_T if n_trees == 1 else EventStrategy.GSPICE_F
+
+
+def shedder_of(model: EventModel, strategy: EventStrategy | None = None, seed: int = 1) -> EventShedder:
+    """What drops events by a model; by the strategy that it is for where none is given."""
+    strategy = strategy or strategy_of(model)
     by_type = TypeUtilities(model.type_utility, model.type_share)
     shedder = EventShedder(strategy, model.features, by_type, np.random.default_rng(seed))
-    if strategy is EventStrategy.GSPICE_H:
-        shedder.learn(model.observed)
+    if strategy is EventStrategy.GSPICE_H or strategy in N_TREES:
+        shedder.learn(model.observed, model.forest)
     return shedder
 
 
-__all__ = ["EventTraining", "Judged", "shedder_of"]
+__all__ = ["EventTraining", "Judged", "of_trees", "shedder_of", "strategy_of"]

@@ -9,7 +9,8 @@ from engine.events import EventBatch, EventSchema
 from engine.matching.protocol import Limits
 from engine.runtime.engine import Engine
 from engine.runtime.shedding.control import OverloadControl
-from engine.runtime.shedding.event_training import EventTraining, Judged
+from engine.runtime.shedding.event_shedder import EventStrategy
+from engine.runtime.shedding.event_training import EventTraining, Judged, of_trees
 from engine.runtime.shedding.model import SheddingModel
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.runtime.shedding.run_watch import Sampling
@@ -32,7 +33,10 @@ class ModelTraining:
         limits: Limits,
         pane_events: int,
         clock: Callable[[], float],
+        strategy: EventStrategy = EventStrategy.GSPICE_H,
     ) -> None:
+        """`strategy`: by which events are valued."""
+        self._strategy = strategy
         self._queries = queries
         self._made: list[RunShedder] = []
 
@@ -66,7 +70,7 @@ class ModelTraining:
         return SheddingModel(
             {name: query.hash for name, query in self._queries.items()},
             tuple(self._made[0].models()),
-            None if self._events is None else self._events.model(),
+            None if self._events is None else of_trees(self._events.model(), self._strategy),
             self.n_events,
             self._from_ms,
             self._to_ms,

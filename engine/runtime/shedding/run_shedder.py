@@ -84,6 +84,11 @@ class RunShedder:
             for name in queries
         }
         """Of each query itself, and those that use its matches."""
+        self._weights = {
+            name: sum(queries[other].resolved.weight for other in consumers)
+            for name, consumers in self._consumers.items()
+        }
+        """What is kept for a query is worth this much: its weight and those of the queries that use its matches."""
         self._sampling = sampling or Sampling()
         self._clock = clock
         self._random = np.random.default_rng(seed)
@@ -106,11 +111,11 @@ class RunShedder:
                 key = name, branch
                 if isinstance(part, DropsStored):
                     if self._sheddable[name][branch] is Sheddable.STORED_EVENTS:
-                        stored.append((name, self._queries[name].resolved.weight, part))
+                        stored.append((name, self._weights[name], part))
                         self._postponing.add(name)
                     continue
                 if key not in self._watches:
-                    weight = self._queries[name].resolved.weight
+                    weight = self._weights[name]
                     self._watches[key] = RunWatch(part.n_run_states, weight, self._sampling, self._clock)
                     if (model := self._saved.pop(key, None)) is not None:
                         self._watches[key].take_over(model, counts_time=self.strategy is RunStrategy.PSPICE)
@@ -233,7 +238,7 @@ class RunShedder:
         if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
             return None
         return sum(
-            self._queries[key[0]].resolved.weight * (self._expected(key, part, places, now_ms) or 0.0)
+            self._weights[key[0]] * (self._expected(key, part, places, now_ms) or 0.0)
             for key, part, _, places in self._chosen(min(n, self.n_runs), now_ms)
         )
 

@@ -49,6 +49,10 @@ class HashedUtilities:
         self.n_unseen = 0
         """Events so far whose features had never been observed together."""
 
+    def seen(self, pane: Pane, types: Int64Array, t_ms: Int64Array) -> Int64Array:
+        """The key of each event's pane, int64 (n,); the events are in the panes of those after them."""
+        return pane.follow(types, t_ms)
+
     def of(self, types: Int64Array, attributes: Int64Array, pane_keys: Int64Array) -> Float64Array:
         """Utilities, float64 (n,). types: int64 (n,). attributes: int64 (n_attributes, n), bins. pane_keys: int64 (n,),
         see `Pane`."""

@@ -13,9 +13,10 @@ import numpy as np
 from engine.errors import StateError
 from engine.events import Float64Array
 from engine.shedding.events.features import AttributeBins, Features
+from engine.shedding.events.forest import Forest
 from engine.shedding.events.observations import AggregatedObservations
 
-VERSION = 1
+VERSION = 2
 _FORMAT = "clustercep event model"
 _REMEDY = "train it again ('clustercep shed train')"
 _MOST_PANE_EVENTS = 1_000_000
@@ -33,6 +34,8 @@ class EventModel:
     type_utility: Float64Array
     type_share: Float64Array
     observed: AggregatedObservations
+    forest: Forest | None = None
+    """Events are valued by these trees; `observed` does not tell panes apart then. None: by a table of `observed`."""
 
     def text(self) -> str:
         """As `read` takes it."""
@@ -52,6 +55,7 @@ class EventModel:
             "features": observed.features.tolist(),
             "n_events": observed.n_events.tolist(),
             "contributed": observed.contributed.tolist(),
+            "forest": None if self.forest is None else self.forest.saved(),
         }
         return json.dumps({**body, "digest": _digest(body)})
 
@@ -100,7 +104,9 @@ class EventModel:
         if utility.shape != (n_types,) or share.shape != (n_types,):
             raise StateError(f"a saved event model has {utility.shape} utilities for {n_types} types; {_REMEDY}")
         queries = {str(name): str(hashed) for name, hashed in dict(found["queries"]).items()}
-        return cls(queries, features, utility, share, observed)
+        n_features = 1 + n_attributes + n_types
+        forest = None if found["forest"] is None else Forest.read(dict(found["forest"]), n_features)
+        return cls(queries, features, utility, share, observed, forest)
 
 
 def _check_bins(features: Features, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine import Engine, Limits, MatchRow, compile_queries, compile_query
-from engine.events import FOREVER_MS, Float64Array
+from engine.events import FOREVER_MS, EventBatch, Float64Array
 from engine.runtime.shedding.run_shedder import RunShedder, RunStrategy
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.shedding.overload.detector import Bound
@@ -247,3 +247,29 @@ def test_nothing_is_dropped_of_what_another_query_must_have_whole(clauses: str, 
     engine.process(three_types(200, 3), 10)
     shedder.attach(engine._runtimes)
     assert ("made" in {name for (name, _), _ in shedder._parts}) is not is_whole
+
+
+def test_runs_are_worth_the_weights_of_all_queries_that_use_their_matches() -> None:
+    """Of two queries that are alike, the one of which two others use the matches keeps its runs."""
+    pair = "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { b.x >= 10 AND b.k = a.k } WITHIN 400 RETURN a.x AS x"
+    user = "PATTERN SEQ(A x, made n, B z) WHERE skip_till_any_match { x.x >= 10 AND z.x >= 10 } WITHIN 100 WEIGHT 2"
+    texts = {"made": pair, "alone": pair, "one": user, "other": user.replace("10", "9")}
+    queries = {query.name: query for query in compile_queries(texts, SCHEMA)}
+    sampling = Sampling(first_every=1, n_again=50)
+    shedder = RunShedder(
+        queries, strategy=RunStrategy.PSPICE_WITHOUT_TIME, sampling=sampling, clock=lambda: 0.0, seed=1
+    )
+    assert shedder._weights == {"made": 5.0, "alone": 1.0, "one": 2.0, "other": 2.0}
+    engine = Engine(list(queries.values()), SCHEMA, limits=Limits(merge_runs=False))
+    stream = three_types(900, 3)
+    for start in range(0, 900, 100):
+        shedder.attach(engine._runtimes)
+        engine.process(EventBatch(stream.table.slice(start, 100)), start + 100)
+        shedder.learn()
+    shedder.attach(engine._runtimes)
+    n_runs = {name: part.n_runs for (name, _), part in shedder._parts}
+    assert shedder.is_trained
+    assert n_runs["made"] == n_runs["alone"] >= 10
+    n_dropped = shedder._drop_runs(n_runs["alone"] // 2, 900)
+    assert n_dropped == n_runs["alone"] // 2
+    assert shedder.loss["alone"].n_runs > 0.7 * n_dropped, "of the other one those whose windows are nearly over"

@@ -16,6 +16,7 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 from engine.runtime.composition import compile_queries
 from engine.runtime.shedding.droppable import droppable_types, kept_whole
+from engine.runtime.shedding.event_shedder import EventStrategy
 from engine.runtime.shedding.event_training import shedder_of
 from engine.runtime.shedding.expected_once import expected_once
 from tests.engine.runtime.shedding.simulated import SCHEMA, three_types
@@ -28,8 +29,13 @@ def compiled(**texts: str) -> dict[str, CompiledQuery]:
     return {name: compile_query(text, SCHEMA, name=name) for name, text in texts.items()}
 
 
-def trained(queries: Mapping[str, CompiledQuery], stream: EventBatch, pane_events: int = 0) -> SheddingModel:
-    training = ModelTraining(queries, SCHEMA, Limits(), pane_events, lambda: 0.0)
+def trained(
+    queries: Mapping[str, CompiledQuery],
+    stream: EventBatch,
+    pane_events: int = 0,
+    strategy: EventStrategy = EventStrategy.GSPICE_H,
+) -> SheddingModel:
+    training = ModelTraining(queries, SCHEMA, Limits(), pane_events, lambda: 0.0, strategy)
     for start in range(0, len(stream), 100):
         training.take(EventBatch(stream.table.slice(start, 100)))
     return training.finished(FOREVER_MS)
@@ -50,6 +56,24 @@ def test_what_was_written_is_read(model: SheddingModel) -> None:
     assert [name for name, _ in model.runs] == ["next"]
     assert model.events is not None
     assert model.events.features.types == ("A",)
+
+
+@pytest.mark.parametrize("strategy", [EventStrategy.GSPICE_T, EventStrategy.GSPICE_F])
+def test_trees_are_of_the_model_and_are_what_events_are_dropped_by(strategy: EventStrategy) -> None:
+    queries, stream = compiled(any=ANY, next=NEXT), three_types(1_500, 5)
+    model = trained(queries, stream, pane_events=20, strategy=strategy)
+    read = SheddingModel.read(model.text(), queries)
+    assert read.text() == model.text()
+    assert read.events is not None
+    shedder = shedder_of(read.events)
+    assert shedder.strategy is strategy
+    more = three_types(600, 6)
+    assert shedder.keeps(more, 0.0).all()
+    keeps = shedder.keeps(more, 0.5)
+    kinds, x = (np.array(more.table.column(name).to_pylist()) for name in ("type", "x"))
+    assert keeps[kinds != "A"].all(), "of other types none may be dropped"
+    assert keeps[(kinds == "A") & (x >= 9)].all(), "those that can be in a match"
+    assert (~keeps).sum() == pytest.approx(0.5 * (kinds == "A").sum(), abs=10)
 
 
 def test_a_model_that_was_cut_or_changed_is_refused(model: SheddingModel) -> None:

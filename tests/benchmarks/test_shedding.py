@@ -1,0 +1,51 @@
+"""The baselines of the shedding benchmark: their operator tells what the engine does, and holds the bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from benchmarks.shedding.simulation import BOUND, Load, WindowStrategy, shed, unshed
+from benchmarks.shedding.windows import PositionUtilities, Stream, evaluated
+from benchmarks.shedding.workload import Pattern, Shape, Step, negation, repeated_stocks, sequence, ten_stocks
+
+
+@pytest.mark.parametrize(
+    "shape", [sequence("D1"), sequence("D8"), negation("D1"), ten_stocks(600), repeated_stocks(900)]
+)
+def test_windows_have_the_matches_of_the_engine(shape: Shape) -> None:
+    stream = shape.stream(3_000, 5)
+    columns = Stream.of(stream, shape.types, shape.attributes[0])
+    operator = evaluated(shape.patterns, columns)
+    known = unshed(shape, stream)
+    assert known.matches.total() > 10
+    assert Counter(tuple(columns.ids[event] for event in chosen) for chosen in operator.matches) == known.matches
+    if shape.name != "negation":  # the engine looks for negated events when a match is decided
+        assert operator.work / len(stream) == pytest.approx(known.cost, rel=0.05)
+
+
+def test_espice_learns_which_position_of_a_type_matches() -> None:
+    """Of two windows of 100 one has A, B at 10 and C, the other A and B at 60."""
+    pattern = Pattern((Step(0, 1), Step(1, 1), Step(2, 1)), 100)
+    n = 50
+    t_ms = np.add.outer(400 * np.arange(n), np.array([0, 10, 20, 200, 260])).ravel()
+    stream = Stream(np.tile([0, 1, 2, 0, 1], n), np.ones(5 * n), t_ms, tuple(map(str, range(5 * n))))
+    shedder = PositionUtilities(3, np.random.default_rng(1))
+    shedder.train((pattern,), stream, 5 * n)
+    shedder.ask(1 / 3)
+    assert [position for position in range(50) if shedder.drops(1, position)] == [30], "60 %: in no match"
+    assert not any(shedder.drops(2, position) for position in range(50))
+
+
+@pytest.mark.parametrize("rate", [1.2, 2.0])
+def test_baselines_of_windows_hold_the_bound(rate: float) -> None:
+    shape = sequence("D1")
+    stream = shape.stream(3_000, 3)
+    known = unshed(shape, stream)
+    rows = {strategy: shed(shape, stream, known, strategy, Load(rate, 3)) for strategy in WindowStrategy}
+    for row in rows.values():
+        assert row["latency_max_ms"] <= 1_000 * BOUND.latency_s
+        assert row["dropped"] > 0.05
+    assert rows[WindowStrategy.ESPICE]["fn"] < rows[WindowStrategy.BY_TYPE]["fn"]
