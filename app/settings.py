@@ -92,9 +92,20 @@ class ContainerLogSource(Source):
 
 
 class DaemonLogSource(Source):
-    """Logs of ResourceManager and NodeManagers in one folder."""
+    """Logs of ResourceManagers, NodeManagers, NameNodes and DataNodes in one folder."""
 
     directory: AnchoredPath | None = None
+    name_pattern: str | None = None
+    client_trace: bool = True
+    time_zone: str = "UTC"
+    hold_future: bool = True
+
+
+class HdfsAuditSource(Source):
+    """Audit logs of NameNodes in one folder."""
+
+    directory: AnchoredPath | None = None
+    host: str | None = None
     name_pattern: str | None = None
     time_zone: str = "UTC"
     hold_future: bool = True
@@ -273,6 +284,7 @@ class Sources(Section):
     job_history: JobHistorySource = Field(default_factory=JobHistorySource)
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
+    hdfs_audit: HdfsAuditSource = Field(default_factory=HdfsAuditSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
     jmx: JmxSource = Field(default_factory=JmxSource)
     prometheus: PrometheusSource = Field(default_factory=PrometheusSource)

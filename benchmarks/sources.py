@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from benchmarks import log_files
 from benchmarks.measure import show
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.prometheus.readings import READINGS, ReadingSet
@@ -48,7 +49,14 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
         ("chosen of 500", "samples/s and core", "MB/s unpacked", "snappy alone MB/s"),
         written,
     )
-    return answered | {"prometheus": {"rows": scraped}, "remote_write": {"rows": written}}
+    read = log_files.main()
+    show(
+        "Logs of daemons and audit logs, read once, and plain scans of the same bytes; processor time of one core",
+        ("log", "MB", "events", "MB/s", "scan for the texts, line by line MB/s", "split into lines MB/s"),
+        read,
+    )
+    told = {"prometheus": {"rows": scraped}, "remote_write": {"rows": written}, "logs": {"rows": read}}
+    return answered | told
 
 
 def write(n_chosen: int, n_requests: int = 200) -> list[Any]:

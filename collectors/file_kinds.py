@@ -7,6 +7,7 @@ import re
 JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
 CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
 JOB_CONF = "job configuration"
+AUDIT_LOG = "HDFS audit log"
 
 HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
 RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
@@ -32,7 +33,7 @@ def kind_by_content(data: bytes) -> tuple[str | None, str]:
             return RUMEN, ""
         return None, "a network topology" if b'"children"' in begin else "JSON, but no trace of jobs"
     if CLIENT_TRACE.search(begin):
-        return None, "a log of ClientTrace lines (who read and wrote which blocks): no kind that is read"
+        return None, "a log of ClientTrace lines (who read and wrote which blocks) whose name tells no daemon and host"
     if LOG_BEGINS.match(begin):
         return None, "a log that neither its name nor its folder attributes to a container or a daemon"
     if begin.lstrip().startswith(b"<"):
@@ -41,6 +42,7 @@ def kind_by_content(data: bytes) -> tuple[str | None, str]:
 
 
 __all__ = [
+    "AUDIT_LOG",
     "CLIENT_TRACE",
     "CONTAINER_LOG",
     "DAEMON_LOG",

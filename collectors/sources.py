@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN
+from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN
 from collectors.schema import event_table
 
 
@@ -46,6 +46,7 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("yarn_rest"),
     SourceSpec("container_log", (CONTAINER_LOG,)),
     SourceSpec("daemon_log", (DAEMON_LOG,)),
+    SourceSpec("hdfs_audit", (AUDIT_LOG,)),
     SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
     SourceSpec("jmx", samples=Samples.OF_POLLS),
     SourceSpec("prometheus", samples=Samples.OF_POLLS),

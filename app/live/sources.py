@@ -21,6 +21,7 @@ from collectors.jmx.jmx import HTTP as JMX_HTTP
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.metrics.load_balance import LoadDeriver, LoadOptions
 from collectors.network.http import HttpOptions
 from collectors.prometheus.credentials import Credentials
@@ -165,11 +166,30 @@ def _daemon_log(settings: Settings, rank: int) -> Source:
         zone=section.time_zone,
         lateness_ms=section.lateness_ms,
         source_rank=rank,
+        client_trace=section.client_trace,
         hold_future=section.hold_future,
     )
     if section.name_pattern is not None:
         options = replace(options, name_pattern=section.name_pattern)
     return Source(DaemonLogCollector(options))
+
+
+def _hdfs_audit(settings: Settings, rank: int) -> Source:
+    section = settings.sources.hdfs_audit
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = HdfsAuditOptions(
+        root=section.directory,
+        host=section.host,
+        hosts=settings.sources.hosts,
+        zone=section.time_zone,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hold_future=section.hold_future,
+    )
+    if section.name_pattern is not None:
+        options = replace(options, name_pattern=section.name_pattern)
+    return Source(HdfsAuditCollector(options))
 
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
@@ -316,6 +336,7 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "job_history": _job_history,
     "container_log": _container_log,
     "daemon_log": _daemon_log,
+    "hdfs_audit": _hdfs_audit,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
     "jmx": _jmx,

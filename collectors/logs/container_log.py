@@ -94,7 +94,7 @@ class _Container:
 
 
 class ContainerLogCollector:
-    """DataPull, DataIO (minus), PipelineLost, ConnectRetry and proven starts and ends of attempts."""
+    """DataPull, DataIO (minus), what client_faults.py tells, and proven starts and ends of attempts."""
 
     name = "container_log"
 
@@ -278,10 +278,10 @@ class ContainerLogCollector:
         log.ready.clear()
 
     def _tell_faults(self, container: _Container, rows: EventRows) -> None:
-        """PipelineLost and ConnectRetry, of masters and of containers whose attempt is not known, too."""
+        """What is told of others, of masters and of containers whose attempt is not known, too."""
         log, container_id = container.log, container.container_id
         if log.n_dropped_faults:
-            message = f"{log.n_dropped_faults} lines on DataNodes and servers that fail it left out: too many at once"
+            message = f"{log.n_dropped_faults} lines on hosts and servers that fail it left out: too many at once"
             self._problems.report(container_id, "too_many_faults", message)
             log.n_dropped_faults = 0
         clock_id = f"host:{container.host}" if container.host else f"container:{container_id}"

@@ -1,48 +1,47 @@
-"""Logs of ResourceManagers and NodeManagers: nodes that are lost or unhealthy, containers that were killed."""
+"""Logs of ResourceManagers, NodeManagers, NameNodes and DataNodes, read by column (`columns.py`): only lines that tell
+something become objects. What such a line tells stands in `daemon_lines.py`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
-from collectors.file_kinds import CLIENT_TRACE
+from collectors.file_kinds import CLIENT_TRACE as CLIENT_TRACE_LINES
 from collectors.files import FoundFile, require_root, walk
 from collectors.files_left_out import FilesLeftOut
-from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
+from collectors.logs.columns import lines_of, pattern_of, starts_of, with_mark
+from collectors.logs.daemon_lines import CLIENT_TRACE, GOES_ON, READERS, Line, Place, Remembered, Told
 from collectors.logs.tail import LogTail
-from collectors.logs.times import LogRecord, begins_with_time, relevant_record, zone_named
+from collectors.logs.times import MAX_RAW_CHARS, LogRecord, begins_with_time, parse_record, zone_named
 
 POSITION_VERSION = 1
 
-NAME_PATTERN = r".*?(?:resourcemanager(?:-(?P<master>.+?))?|nodemanager-(?P<host>.+?))\.log(?:\.\d[\d-]*)?"
-"""Of log files as Hadoop names them, rotated ones too."""
-
-LOST = re.compile(r"(\S+):\d+ Node Transitioned from (\w+) to LOST")
-EXPIRED = re.compile(r"Expired:(\S+):\d+ (Timed out .*)")
-UNHEALTHY = re.compile(r"Node (\S+):\d+ reported UNHEALTHY with details: ?(.*)")
-LIMIT = re.compile(
-    rf"Container \[pid=\d+,containerID=(?P<id>{CONTAINER.pattern})\] is (?P<why>running .{{0,200}}? limits?)\b"
+NAME_PATTERN = (
+    r"(?i:.*?(?:(?:resourcemanager|(?:secondary)?namenode)(?:-(?P<master>.+?))?|(?:nodemanager|datanode)-(?P<host>.+?))"
+    r"\.log(?:\.out)?(?:\.\d[\d-]*)?)"
 )
-OUT_OF_MEMORY = re.compile(
-    rf"[Cc]ontainer (?P<id>{CONTAINER.pattern}) (?:was )?(?P<why>killed by elastic cgroups OOM handler.*)"
-)
-KILLING = re.compile(rf"Container (?P<id>{CONTAINER.pattern}) transitioned from (?P<why>\w+ to KILLING)")
+"""Of log files as Hadoop and Cloudera Manager name them, rotated ones too."""
 
-MEMORY = re.compile(r"\b(physical|virtual)\b.{0,200}? memory limit|\bcgroups OOM\b", re.IGNORECASE)
+DAEMON = re.compile(r"(?i:.*?(resourcemanager|nodemanager|secondarynamenode|namenode|datanode))")
+DAEMONS = {
+    "resourcemanager": "ResourceManager",
+    "nodemanager": "NodeManager",
+    "namenode": "NameNode",
+    "secondarynamenode": "SecondaryNameNode",
+    "datanode": "DataNode",
+}
+OF_RESOURCE_MANAGER = ("NodeLost", "NodeUnhealthy")
+"""Their ids name neither which of a pair wrote the line, nor the line."""
 
-RELEVANT = (b"to LOST", b"Expired:", b"UNHEALTHY", b"containerID=", b"to KILLING", b"OOM handler")
-"""A line without one of these needs no parsing."""
-
-DATANODE = "datanode"
-"""In the names of its logs."""
-
-MAX_EXPIRED = 10_000
+TORN = re.compile(rb".{0,60}?\b(?:INFO|WARN|ERROR|FATAL) +[\w.$]{3,200}: ")
+"""A line that goes on as records do, and does not begin as they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,8 @@ class DaemonLogOptions:
     zone: str = "UTC"
     lateness_ms: int = 5_000
     source_rank: int = 0
+    client_trace: bool = True
+    """Tell of each transfer of a block, too."""
     hold_future: bool = True
     """Do not read past a line later than `now_ms` (a replay); False when clocks may run ahead."""
     max_bytes_per_poll: int = 1 << 26
@@ -73,7 +74,7 @@ class DaemonLogOptions:
 
 
 class DaemonLogCollector:
-    """NodeLost, NodeUnhealthy, ContainerKilled."""
+    """What daemons say of nodes, disks, containers, masters, locks, pauses, credentials and transfers."""
 
     name = "daemon_log"
 
@@ -85,8 +86,9 @@ class DaemonLogCollector:
         self._problems = ProblemLog(self.name)
         self._tail = LogTail(self._problems, lambda line: begins_with_time(line, self._zone))
         self._left_out = FilesLeftOut(self._problems, _what_else)
-        self._expired: dict[str, str] = {}
-        """Node -> why its ResourceManager no longer waits for it; said before it is called lost."""
+        self._readers = (CLIENT_TRACE, *READERS) if options.client_trace else READERS
+        self._marks = pattern_of(mark for mark, _ in self._readers)
+        self._memory = Remembered()
         self._watermark_ms: int | None = None
 
     def poll(self, now_ms: int) -> Collected:
@@ -100,7 +102,7 @@ class DaemonLogCollector:
                 if self._wanted(file.parts):
                     seen.add(file.key)
                     yield file
-                elif DATANODE not in file.parts[-1]:  # which writes such lines among its own, unless told otherwise
+                else:
                     self._left_out.found(file)
             self._left_out.end_poll()
 
@@ -119,84 +121,109 @@ class DaemonLogCollector:
             "version": POSITION_VERSION,
             "watermark_ms": self._watermark_ms,
             "files": self._tail.to_json(),
-            "expired": dict(self._expired),
+            "expired": dict(self._memory.expired),
+            "remembered": asdict(self._memory),
         }
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Take up a position; raises PositionError when it is not one of this collector's."""
 
-        def read(saved: Mapping[str, Any]) -> tuple[int | None, dict[str, str]]:
+        def read(saved: Mapping[str, Any]) -> tuple[int | None, Remembered]:
             self._tail.restore(saved["files"])
             watermark_ms = saved["watermark_ms"]
-            expired = {str(node): str(reason) for node, reason in saved["expired"].items()}
-            return (None if watermark_ms is None else int(watermark_ms)), expired
+            told = {"expired": saved["expired"], **saved.get("remembered", {})}  # earlier versions had the first alone
+            memory = Remembered(**{each.name: dict(told.get(each.name, {})) for each in fields(Remembered)})
+            return (None if watermark_ms is None else int(watermark_ms)), memory
 
-        self._watermark_ms, self._expired = read_position(position, POSITION_VERSION, read)
+        self._watermark_ms, self._memory = read_position(position, POSITION_VERSION, read)
 
     def _wanted(self, parts: tuple[str, ...]) -> bool:
         return self._pattern.fullmatch(parts[-1]) is not None
 
     def _read(self, file: FoundFile, max_bytes: int, now_ms: int, rows: EventRows) -> int:
-        name = self._pattern.fullmatch(file.parts[-1])
-        host = self._host(name["host"]) if name and name["host"] else None
-        clock_id = f"host:{host}" if host else "resourcemanager"
+        place, clock_id = self._place(file)
         shown_path = printable(file.path)
 
-        def take(line: bytes, number: int) -> bool:
-            found = relevant_record(line, RELEVANT, self._zone)
-            if found is None:
-                return True
-            record, raw = found
-            if self._options.hold_future and record.t_lo_ms > now_ms:
-                return False
-            event = self._event(record, host)
-            if event is not None:
-                event_type, event_id, attributes = event
-                rows.add(
-                    event_type,
-                    event_id,
-                    record.t_lo_ms,
-                    clock_id,
-                    f"{shown_path}:{number}",
-                    attributes,
-                    t_hi_ms=record.t_hi_ms,
-                    source_seq=number,
-                    raw=raw,
-                )
-            return True
+        def take(data: bytes, first_number: int) -> int:
+            lines = lines_of(data)
+            starts = starts_of(lines)
+            for index in with_mark(lines, self._marks).tolist():
+                line, number = data[starts[index] : starts[index + 1] - 1], first_number + index
+                record = self._record(line, place, f"{shown_path}:{number}")
+                if record is None:
+                    continue
+                if self._options.hold_future and record.t_lo_ms > now_ms:
+                    return int(starts[index])
+                for told in self._told(line, record, place, f"{shown_path}:{number}"):
+                    rows.add(
+                        told.type,
+                        self._id(told, record, place),
+                        record.t_lo_ms,
+                        clock_id,
+                        f"{shown_path}:{number}",
+                        told.attributes,
+                        t_hi_ms=record.t_hi_ms,
+                        source_seq=number,
+                        raw=printable(line.decode("utf-8", "replace"), MAX_RAW_CHARS),
+                    )
+            return len(data)
 
-        return self._tail.read(file, max_bytes, take)
+        return self._tail.read_blocks(file, max_bytes, take)
 
-    def _event(self, record: LogRecord, host: str | None) -> tuple[str, str, dict[str, Any]] | None:
-        """(type, id, attributes) of what a record says, or None."""
-        message, t_ms = record.message, record.t_lo_ms
-        if found := EXPIRED.match(message):
-            if len(self._expired) >= MAX_EXPIRED:
-                self._expired.pop(next(iter(self._expired)))
-            self._expired[found[1]] = found[2]
-        elif found := LOST.match(message):
-            reason = self._expired.pop(found[1], f"{found[2]} to LOST")
-            return self._node_event("NodeLost", found[1], t_ms, reason)
-        elif found := UNHEALTHY.match(message):
-            return self._node_event("NodeUnhealthy", found[1], t_ms, found[2])
-        elif host is not None and (
-            found := LIMIT.search(message) or OUT_OF_MEMORY.match(message) or KILLING.match(message)
-        ):
-            attributes = {
-                "job_id": job_of_container(found["id"]),
-                "host": host,
-                "container_id": found["id"],
-                "reason": printable(found["why"]),
-                "cause": _cause(found["why"]),
-            }
-            # A container is killed once: the line with the reason stands first, the others are its copies.
-            return "ContainerKilled", lifecycle_id("ContainerKilled", found["id"]), attributes
-        return None
+    def _place(self, file: FoundFile) -> tuple[Place, str]:
+        """Where the lines of a file stand, and their clock."""
+        name = self._pattern.fullmatch(file.parts[-1])
+        assert name is not None
+        of_name = DAEMON.match(file.parts[-1])
+        daemon = DAEMONS[of_name[1].lower()] if of_name else None
+        groups = name.groupdict()
+        host = groups["host"] or groups.get("master")
+        host = self._host(host) if host else None
+        if daemon == "ResourceManager" or (host is None and daemon is None):
+            clock_id = "resourcemanager"
+        else:
+            clock_id = f"host:{host}" if host else str(daemon).lower()
+        # A log without a host in its name is of a master that is alone in its folder: the daemon's name stands for it.
+        return Place(daemon, host or (daemon and daemon.lower()), file.key, self._host), clock_id
 
-    def _node_event(self, event_type: str, node: str, t_ms: int, reason: str) -> tuple[str, str, dict[str, Any]]:
-        host = self._host(node)
-        event_id = record_id(("resourcemanager",), event_type, t_ms, (host,), 0)
-        return event_type, event_id, {"host": host, "reason": printable(reason)}
+    def _record(self, line: bytes, place: Place, origin: str) -> LogRecord | None:
+        """The record of a line with a mark; one that goes on with such a line has the time of its beginning."""
+        text = line.removesuffix(b"\r").decode("utf-8", "replace")
+        record = parse_record(text, self._zone)
+        if record is None:
+            begun = self._memory.locks.get(place.file) if GOES_ON in line else None
+            if begun is not None:
+                record = LogRecord(begun[0][0], begun[0][1], "", "", "", text)
+            elif TORN.match(line):
+                message = "a line that is torn: it has no time at its beginning, so that it tells nothing"
+                self._problems.report(origin, "torn_record", message, key=(place.file, "torn_record"))
+        elif "\ufffd" in text and b"\xef\xbf\xbd" not in line:
+            message = "bytes that are no UTF-8 are shown as \ufffd; others in this file, too, may be"
+            self._problems.report(origin, "encoding", message, key=(place.file, "encoding"))
+        return record
+
+    def _told(self, line: bytes, record: LogRecord, place: Place, origin: str) -> tuple[Told, ...]:
+        message, unknown = record.message, False
+        at = Line(message, (record.t_lo_ms, record.t_hi_ms), place, self._memory)
+        for mark, reader in self._readers:
+            if mark in line:
+                told = reader(at)
+                if told is not None:
+                    return told
+                unknown = unknown or message.encode("utf-8", "replace").lstrip().startswith(mark)
+        if unknown:
+            shown = f"a line of a form that is not known, as another version of Hadoop may write it: {message[:200]}"
+            self._problems.report(origin, "unknown_form", shown, key=(place.file, "unknown_form", message[:20]))
+        return ()
+
+    def _id(self, told: Told, record: LogRecord, place: Place) -> str:
+        """Of what happens once, by what it happens to; else by the daemon and its line."""
+        if told.subject is not None:
+            return lifecycle_id(told.type, told.subject)
+        if told.type in OF_RESOURCE_MANAGER:
+            return record_id(("resourcemanager",), told.type, record.t_lo_ms, (told.attributes["host"],), 0)
+        source = (place.daemon or "", place.host or "")
+        return record_id(source, told.type, record.t_lo_ms, (record.message,), 0)
 
     def _host(self, name: str) -> str:
         return clean_text(self._options.hosts.get(name, name))
@@ -208,17 +235,12 @@ def _is_looked_at(parts: tuple[str, ...]) -> bool:
 
 def _what_else(begin: bytes) -> str | None:
     """Other daemons' logs lie in the same folder, and most have nothing to tell; ClientTrace would."""
-    if CLIENT_TRACE.search(begin):
-        return "a log of ClientTrace lines (who read and wrote which blocks); no source reads them"
+    if CLIENT_TRACE_LINES.search(begin):
+        return (
+            "a log of ClientTrace lines (who read and wrote which blocks) whose name tells no host; expected a name "
+            "such as hadoop-hdfs-datanode-HOST.log, or one that sources.daemon_log.name_pattern describes"
+        )
     return None
-
-
-def _cause(why: str) -> str | None:
-    """Which memory a container was killed for; None when the line does not say that it was."""
-    found = MEMORY.search(why)
-    if found is None:
-        return None
-    return f"{found[1].lower()} memory" if found[1] else "node memory"
 
 
 __all__ = ["NAME_PATTERN", "DaemonLogCollector", "DaemonLogOptions"]

@@ -6,7 +6,7 @@ file that shrinks, or whose beginning changes, is read again from its start.
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -39,6 +39,10 @@ GONE = -1
 
 TakeLine = Callable[[bytes, int], bool]
 """Gets a line without its line feed, and its number from 1; False refuses it, and it is offered again next time."""
+
+TakeBlock = Callable[[bytes, int], int]
+"""Gets whole lines, the last with its line feed, and the number of the first from 1; returns how many bytes of whole
+lines from the first on it has taken, the others are offered again next time."""
 
 
 @dataclass(slots=True)
@@ -93,28 +97,51 @@ class LogTail:
         return is_behind
 
     def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
-        """Offer the complete new lines; returns how many bytes were looked at."""
+        """Offer the complete new lines one by one; returns how many bytes were looked at."""
+
+        def take_block(data: bytes, number: int) -> int:
+            n_taken = 0
+            for line in data.split(b"\n")[:-1]:
+                if not take(line, number):
+                    break
+                n_taken += len(line) + 1
+                number += 1
+            return n_taken
+
+        return self.read_blocks(file, max_bytes, take_block)
+
+    def read_blocks(self, file: FoundFile, max_bytes: int, take: TakeBlock) -> int:
+        """Offer the complete new lines, many at a time; returns how many bytes were looked at."""
         position = self._position(file)
         self._changed.add(file.key)
         n_looked_at = 0
         tail = b""
         is_known_kind = position.offset > 0
+        begins = b""
         for data in read_chunks(
             file.path, position.offset, min(file.n_bytes - position.offset, max_bytes), self.problems
         ):
             if position.offset == 0 and n_looked_at == 0:
+                begins = data[: len(BOM_UTF8)]
                 position.n_fingerprint = min(FINGERPRINT_BYTES, len(data))
                 position.fingerprint = _digest(data[: position.n_fingerprint])
             n_looked_at += len(data)
-            *lines, tail = (tail + data).split(b"\n")
-            for raw_line in lines:
-                line = raw_line if position.offset else raw_line.removeprefix(BOM_UTF8)
-                is_known_kind = is_known_kind or self.begins_record(line)
-                if not position.skipping and not take(line, position.n_lines + 1):
+            whole, tail = _cut(tail + data)
+            if whole and position.skipping:
+                rest = whole.index(b"\n") + 1
+                position.skipping, whole = False, whole[rest:]
+                position.offset, position.n_lines = position.offset + rest, position.n_lines + 1
+            if whole:
+                n_bom = 0
+                if not position.offset and whole.startswith(BOM_UTF8):
+                    n_bom, whole = len(BOM_UTF8), whole[len(BOM_UTF8) :]
+                is_known_kind = is_known_kind or any(map(self.begins_record, whole.split(b"\n")))
+                n_taken = take(whole, position.n_lines + 1)
+                if n_taken:
+                    position.offset += n_taken + n_bom
+                    position.n_lines += whole.count(b"\n", 0, n_taken)
+                if n_taken < len(whole):
                     return n_looked_at
-                position.skipping = False
-                position.offset += len(raw_line) + 1
-                position.n_lines += 1
             if len(tail) > MAX_LINE_BYTES:
                 place = f"{file.path}:{position.n_lines + 1}"
                 self.problems.report(place, "oversized_record", f"a line longer than {MAX_LINE_BYTES} bytes; skipped")
@@ -122,6 +149,8 @@ class LogTail:
                 position.skipping, tail = True, b""
         if not is_known_kind and (position.n_lines or b"\0" in tail):
             message = f"none of its first {position.n_lines} lines begins with a time as Hadoop's log lines do: no log?"
+            if begins.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                message += " It begins as UTF-16 does; expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8)"
             self.problems.report(file.path, "not_log", message, key=(file.key, "form"))
         if position.offset + len(tail) == file.n_bytes:
             position.n_looked_at = file.n_bytes
@@ -229,6 +258,12 @@ def _positions(table: Any) -> dict[str, TailPosition]:
         f"{device}:{inode}": TailPosition(offset, n_lines, fingerprint.hex(), n_fingerprint, skipping)
         for device, inode, offset, n_lines, fingerprint, n_fingerprint, skipping in zip(*columns, strict=True)
     }
+
+
+def _cut(data: bytes) -> tuple[bytes, bytes]:
+    """(whole lines, the beginning of a further one)."""
+    end = data.rfind(b"\n") + 1
+    return data[:end], data[end:]
 
 
 def _digest(data: bytes) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from app.live.clock_skew import ClockSkewBounds
-from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, RRD
+from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, RRD
 from collectors.metrics.load_balance import LoadDeriver
 from collectors.sources import SOURCE_OF_KIND
 from engine.events import FOREVER_MS, EventBatch
@@ -24,7 +24,7 @@ from spark_jobs.ingest.parse import ReadFile, parse_file, parse_logs
 from spark_jobs.ingest.rows import EVENT, HISTORY, PARSED, PROBLEM, whole_rows
 from spark_jobs.ingest.time_zones import zone_problems
 
-LOGS = (CONTAINER_LOG, DAEMON_LOG)
+LOGS = (CONTAINER_LOG, DAEMON_LOG, AUDIT_LOG)
 """Kinds whose files belong together: rotated ones, and those of several roles."""
 
 ArrowMap = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -26,6 +26,7 @@ from collectors.file_kinds import RUMEN
 from collectors.ganglia.rrd import DEFAULT_METRICS
 from collectors.logs.container_log import ContainerLogOptions
 from collectors.logs.daemon_log import NAME_PATTERN
+from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
 from collectors.logs.path_layout import PathLayout
 from collectors.logs.times import zone_named
 from collectors.sources import SOURCE_OF_KIND
@@ -87,7 +88,8 @@ def main(args: Sequence[str]) -> int:
         options, max_bytes=parse_size_bytes(asked.max_file_size) if asked.max_file_size else options.max_bytes
     )
     if asked.time_zone is not None:
-        options = replace(options, container_zone=asked.time_zone, daemon_zone=asked.time_zone)
+        zone = asked.time_zone
+        options = replace(options, container_zone=zone, daemon_zone=zone, audit_zone=zone)
     if asked.layout is not None:
         options = replace(options, layout=asked.layout)
     check_options(options)
@@ -210,6 +212,10 @@ def options_of(settings: Settings) -> IngestOptions:
         container_zone=sources.container_log.time_zone,
         daemon_zone=sources.daemon_log.time_zone,
         daemon_pattern=sources.daemon_log.name_pattern or NAME_PATTERN,
+        client_trace=sources.daemon_log.client_trace,
+        audit_zone=sources.hdfs_audit.time_zone,
+        audit_pattern=sources.hdfs_audit.name_pattern or AUDIT_NAME_PATTERN,
+        audit_host=sources.hdfs_audit.host,
         metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), settings.load.metric))),
         load=load_options(settings),
         clock_skew=clock_skew_of(settings),
@@ -221,6 +227,7 @@ def check_options(options: IngestOptions) -> None:
     try:
         zone_named(options.container_zone)
         zone_named(options.daemon_zone)
+        zone_named(options.audit_zone)
         PathLayout.of(options.layout, frozenset({"container"}))
         ContainerLogOptions(Path(), roles=options.roles)
     except OptionError as error:

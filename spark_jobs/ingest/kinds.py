@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
-from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, JHIST, JOB_CONF, RRD
+from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, JHIST, JOB_CONF, RRD
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.history.job_conf import job_of_name
 from collectors.logs.container_log import ROTATED
 from collectors.logs.daemon_log import NAME_PATTERN
+from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
 from collectors.metrics.load_balance import LoadOptions
 from collectors.sources import SOURCE_OF_KIND
 
@@ -34,6 +35,10 @@ class IngestOptions:
     container_zone: str = "UTC"
     daemon_zone: str = "UTC"
     daemon_pattern: str = NAME_PATTERN
+    client_trace: bool = True
+    audit_zone: str = "UTC"
+    audit_pattern: str = AUDIT_NAME_PATTERN
+    audit_host: str | None = None
     metrics: tuple[str, ...] = DEFAULT_METRICS
     load: LoadOptions = field(default_factory=LoadOptions)
     clock_skew: ClockSkewBounds = EXACT_CLOCKS
@@ -63,6 +68,8 @@ def kind_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | None:
         return CONTAINER_LOG
     if re.fullmatch(options.daemon_pattern, name):
         return DAEMON_LOG
+    if re.fullmatch(options.audit_pattern, name):
+        return AUDIT_LOG
     return None
 
 

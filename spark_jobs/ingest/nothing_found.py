@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from collectors.base import Problem
-from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, LOG_BEGINS, RRD, RUMEN
+from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, LOG_BEGINS, RRD, RUMEN
 
 _LOOKED_FOR: Mapping[str, str] = {
     JHIST: "no record of it tells when its job, a map or a reduce started or ended",
@@ -13,7 +13,8 @@ _LOOKED_FOR: Mapping[str, str] = {
     RUMEN: "no job of it tells when it, a map or a reduce started or ended",
     RRD: "its finest archive has no known sample",
     CONTAINER_LOG: "tells of a task's end or of a fetched map output",
-    DAEMON_LOG: "tells of a node that is lost or unhealthy, or of a killed container",
+    DAEMON_LOG: "tells of a node that is lost or of anything else that such logs are read for (docs/signals.md)",
+    AUDIT_LOG: "is of an operation",
 }
 
 MOST_LOOKED_AT = 1 << 20
@@ -26,7 +27,7 @@ def why_nothing(kind: str, data: bytes, problems: Iterable[Problem]) -> str:
     if kinds:
         return f"see its problems: {', '.join(kinds)}"
     told = _LOOKED_FOR[kind]
-    if kind not in (CONTAINER_LOG, DAEMON_LOG):
+    if kind not in (CONTAINER_LOG, DAEMON_LOG, AUDIT_LOG):
         return told
     lines = data[:MOST_LOOKED_AT].split(b"\n")
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from collectors.base import Collector, Problem, ProblemLog
 from collectors.file_kinds import (
+    AUDIT_LOG,
     CONTAINER_LOG,
     DAEMON_LOG,
     HADOOP1,
@@ -35,6 +36,7 @@ from collectors.history.rumen_trace import RumenParser
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.logs.path_layout import PathLayout
 from collectors.sources import SOURCE_OF_KIND
 from collectors.time_units import MAX_TIME_MS
@@ -128,7 +130,7 @@ def parse_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa
         else:
             opened.append(ReadFile(file.place, file.parts, data))
     if opened:
-        read = _container_logs if kind == CONTAINER_LOG else _daemon_logs
+        read = _LOG_READERS[kind]
         yield from _guarded(opened, kind, lambda: read(opened, options))
 
 
@@ -303,11 +305,37 @@ def _daemon_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[
                 hosts=options.hosts,
                 zone=options.daemon_zone,
                 source_rank=options.rank(DAEMON_LOG),
+                client_trace=options.client_trace,
                 hold_future=False,
                 max_bytes_per_poll=_enough(files),
             )
         )
         yield from _collected(collector, DAEMON_LOG, written)
+
+
+def _audit_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Table]:
+    with tempfile.TemporaryDirectory(prefix="clustercep-") as folder:
+        written = {str(_written(Path(folder), (file.name,), file.data)): file for file in files}
+        collector = HdfsAuditCollector(
+            HdfsAuditOptions(
+                Path(folder),
+                name_pattern=options.audit_pattern,
+                host=options.audit_host,
+                hosts=options.hosts,
+                zone=options.audit_zone,
+                source_rank=options.rank(AUDIT_LOG),
+                hold_future=False,
+                max_bytes_per_poll=_enough(files),
+            )
+        )
+        yield from _collected(collector, AUDIT_LOG, written)
+
+
+_LOG_READERS: Mapping[str, Callable[[Sequence[ReadFile], IngestOptions], Iterator[pa.Table]]] = {
+    CONTAINER_LOG: _container_logs,
+    DAEMON_LOG: _daemon_logs,
+    AUDIT_LOG: _audit_logs,
+}
 
 
 def _places_of(file: ReadFile, options: IngestOptions) -> tuple[str | None, Mapping[str, str]]:

@@ -20,12 +20,17 @@ JMX_TYPES = {
     "DaemonSample", "DaemonUnreachable", "RpcSample", "NameNodeSample", "DataNodeSample", "ResourceManagerSample",
     "QueueSample", "NodeManagerSample",
 }  # fmt: skip
+DAEMON_TYPES = {
+    "DataNodeLost", "VolumeFailed", "SlowIo", "SafeMode", "LockHeld", "JournalSlow", "JvmPause", "DirectoryFailed",
+    "ContainerFailed", "MasterFailed", "ContainerLocalized", "LocalizerFailed", "CredentialFailed", "ClientTrace",
+}  # fmt: skip
+CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated"}
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
-    "AttemptCounters", "JobCounters", "JobSettings",
-} | JMX_TYPES  # fmt: skip
+    "AttemptCounters", "JobCounters", "JobSettings", "HdfsOperations",
+} | JMX_TYPES | DAEMON_TYPES | CLIENT_TYPES  # fmt: skip
 
 
 def emitted(tmp_path: Path) -> list[EventBatch]:
@@ -60,6 +65,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
     not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"} | JMX_TYPES
+    not_here |= DAEMON_TYPES | CLIENT_TYPES | {"HdfsOperations"}
     not_here |= {"AttemptCounters", "JobCounters", "JobSettings"}  # read in bulk alone
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():
@@ -93,7 +99,7 @@ def test_complete_from() -> None:
     assert schema.complete_from("job_history") == jobs
     assert schema.complete_from("rumen_trace") == jobs
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
-    assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"}
+    assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"} | CLIENT_TYPES
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("jmx") == JMX_TYPES | {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("prometheus") == {"Metric", "LoadStd", "Balance", "Imbalance", "DaemonUnreachable"}

@@ -24,6 +24,7 @@ from collectors.history.jhist import JhistParser
 from collectors.history.rumen_trace import RumenParser
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.network.http_attempt import post
 from collectors.prometheus.spool import Place, SpoolReader
@@ -52,6 +53,9 @@ from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
 
 WAIT_S = 5.0
+DAEMON_LOGS = Path(__file__).parents[1] / "fixtures" / "daemon_logs"
+AFTER_MS = 1_800_000_000_000
+"""Later than those were recorded."""
 LATER_MS = logs.DAY_MS + 86_400_000
 TARGETS = [{"targets": ["n1:9100", "https://n2:9100/m"], "labels": {"cluster": "c", "__scheme__": "https"}}]
 LOAD = write.series("node_load1", 0.5, 1_795_693_010_724)
@@ -99,6 +103,8 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
                 [logs.hadoop2_log().encode(), *_bytes(logs.hadoop3_logs().values())], _container_log
             ),
             "daemon_log": Reader([_daemon_lines(MASTER), _daemon_lines(NODE)], _daemon_log),
+            "daemon_log of HDFS": Reader(_recorded("hadoop-hdfs-*.log"), _hdfs_daemon_log),
+            "hdfs_audit": Reader(_recorded("hdfs-audit.log"), _hdfs_audit),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
             "jmx": Reader(_beans(), _jmx),
             "prometheus": Reader(_bytes([exporters.recorded(1), OPENMETRICS]), _prometheus),
@@ -191,6 +197,24 @@ def _daemon_log(data: bytes, folder: Path) -> None:
         return DaemonLogCollector(DaemonLogOptions(folder))
 
     _polled(made(), made, folder / "hadoop-yarn-nodemanager-node4.log", data, LATER_MS)
+
+
+def _recorded(pattern: str) -> list[bytes]:
+    return [path.read_bytes()[-20_000:].partition(b"\n")[2] for path in sorted(DAEMON_LOGS.glob(pattern))]
+
+
+def _hdfs_daemon_log(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return DaemonLogCollector(DaemonLogOptions(folder))
+
+    _polled(made(), made, folder / "hadoop-hdfs-namenode-nn1.log", data, AFTER_MS)
+
+
+def _hdfs_audit(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return HdfsAuditCollector(HdfsAuditOptions(folder))
+
+    _polled(made(), made, folder / "hdfs-audit.log", data, AFTER_MS)
 
 
 def _rrd(data: bytes, folder: Path) -> None:

@@ -262,7 +262,9 @@ def test_which_types_can_be_judged_once_a_job_is_over() -> None:
     with_logs = judgeable_types(event_table(), ["job_history", "container_log"])
     assert with_logs == life_cycle | {"DataPull", "DataIO", "PipelineLost", "ConnectRetry"}
     everything = {"job_history", "container_log", "yarn_rest", "ganglia_rrd", "daemon_log"}
-    assert judgeable_types(event_table(), everything) == with_logs | {"TaskSample", "AppWaiting", "ContainerKilled"}
+    of_daemons = {"ContainerKilled", "ContainerFailed", "ContainerLocalized", "LocalizerFailed", "MasterFailed"}
+    more = of_daemons | {"ClientTrace", "TaskSample", "AppWaiting"}
+    assert judgeable_types(event_table(), everything) == with_logs | more
 
 
 def test_a_damaged_checkpoint_is_refused(store: Store, tmp_path: Path) -> None:

@@ -173,14 +173,11 @@ def test_files_beyond_a_polls_bytes_are_read_by_the_next_and_hold_the_watermark(
     assert [len(polled.events) for polled in polls] == [1, 2, 2]
 
 
-def test_client_trace_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+def test_client_trace_of_no_host_is_not_passed_over_in_silence(tmp_path: Path) -> None:
     write(tmp_path / "hadoop-yarn-resourcemanager-master1.log", MASTER)
     datanode = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-    lines = [(1_000, datanode, "Received block"), (1_001, f"{datanode}.clienttrace", "src: /10.0.0.1:50010")]
-    write(tmp_path / "hadoop-hdfs-datanode-node1.log", lines)
-    write(tmp_path / "datanode.log", lines)
-    write(tmp_path / "clienttrace.log", [(1_000, f"{datanode}.clienttrace", "src: /10.0.0.1:50010, dest: /10.0.0.2:1")])
+    write(tmp_path / "datanode.log", [(1_000, f"{datanode}.clienttrace", "src: /10.0.0.1:50010, dest: /10.0.0.2:1")])
     collector = DaemonLogCollector(DaemonLogOptions(tmp_path))
     (problem,) = collector.poll(NOW).problems
-    assert (problem.kind, problem.place) == ("other_kind", str(tmp_path / "clienttrace.log"))
+    assert (problem.kind, problem.place) == ("other_kind", str(tmp_path / "datanode.log"))
     assert collector.poll(NOW + 1).problems == ()

@@ -6,14 +6,17 @@ import gzip
 import json
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from collectors.base import Problem
+from collectors.base import Collector, Problem
 from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN, kind_by_content
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from spark_jobs.ingest.files import parts_below, shown
 from spark_jobs.ingest.kinds import IngestOptions, kind_by_name, rrd_place, skipped_by_name
 from spark_jobs.ingest.parse import ReadFile, Unreadable, decompressed, parse_file, parse_logs
@@ -23,6 +26,7 @@ from tests.collectors.history.test_hadoop1_history import HISTORY
 from tests.collectors.reducer_logs import hadoop2_log
 
 OPTIONS = IngestOptions()
+DAEMON_LOGS = Path(__file__).parents[2] / "fixtures" / "daemon_logs"
 APP, BOX = "application_1700000000000_0007", "container_e11_1700000000000_0007_01_000002"
 
 
@@ -242,3 +246,19 @@ def test_a_report_tells_problems_with_their_texts_and_files_with_their_events() 
     printed = console.export_text()
     for said in ("/f:0: text 0", "see its problems: bad", "why none", "size", "3.0 MB"):
         assert said in printed
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DAEMON_LOGS.iterdir()))
+def test_logs_of_daemons_in_bulk_are_as_live(name: str) -> None:
+    path = DAEMON_LOGS / name
+    file = ReadFile(f"/in/{name}.gz", (f"{name}.gz",), gzip.compress(path.read_bytes()))
+    tables = list(parse_logs([file], OPTIONS))
+    live: Collector = DaemonLogCollector(DaemonLogOptions(DAEMON_LOGS))
+    if name.startswith("hdfs-audit"):
+        live = HdfsAuditCollector(HdfsAuditOptions(DAEMON_LOGS))
+    rows = live.poll(4_000_000_000_000).events.rows()
+    expected = [str(row["event_id"]) for row in rows if f"/{name}" in str(row["origin"])]
+    found = notes(tables, "event")
+    assert sorted(row["event_id"] for row in found) == sorted(expected)
+    (told,) = notes(tables, "file")
+    assert told["n_events"] == len(found) > 0
