@@ -25,9 +25,6 @@ SIGNS = {
     "resolved": "○",
 }
 
-COLORS = {"critical": "#c4314b", "warning": "#b7791f", "info": "#3b7dbf"}
-"""Readable on light and dark ground."""
-
 BADGES: dict[str, BadgeColor] = {
     "critical": "red",
     "warning": "orange",
@@ -57,9 +54,3 @@ def signed(word: str) -> str:
 def standing(state: str, silenced: bool) -> str:
     """A state with its sign, and whether a silence covers it: `✓ acknowledged ◌ silenced`."""
     return f"{signed(state)} {signed(SILENCED)}" if silenced and state in OPEN_STATES else signed(state)
-
-
-def styled(cell: object) -> str:
-    """CSS of a table's cell that holds a signed severity."""
-    color = COLORS.get(str(cell).rsplit(" ", maxsplit=1)[-1])
-    return f"color: {color}; font-weight: 600" if color else ""

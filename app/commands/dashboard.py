@@ -44,6 +44,7 @@ OPTIONS: Mapping[str, Any] = {
     "runner.magicEnabled": False,
     "logger.level": "warning",
     "theme.headingFontSizes": ["1.65rem", "1.3rem", "1.15rem", "1rem"],
+    "theme.light.textColor": "#0b0d10",  # captions have six tenths of it, which is 4.5 : 1 on grey ground, too
     "theme.light.primaryColor": "#1f5f99",
     "theme.light.linkColor": "#1f5f99",
     "theme.dark.primaryColor": "#6fb1ea",

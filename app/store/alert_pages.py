@@ -28,6 +28,10 @@ from app.store.states import OPEN_STATES, SILENCED
 from app.store.subject import subject_text
 
 MAX_ROWS = 10_000
+MAX_SEARCHED = 50_000
+"""A text is looked for in so many of the latest alerts, and in all that are open: no index knows where it stands."""
+SEARCHED_VALUES = ("job_name", "application_name", "user", "queue", "attempt_id")
+SEARCHED_LABELS = ("job", "application", "user", "queue")
 Key = tuple[int, str]
 """(start_ms, id): the place of an alert in the order."""
 
@@ -50,6 +54,10 @@ class AlertFilter:
     """False: without alerts that became part of another one."""
     members: bool = True
     """False: without alerts that are part of an incident."""
+    incidents: bool | None = None
+    """True: incidents alone; False: without them."""
+    text: str | None = None
+    """Stands, in any case, in the title, the query's name, or what SEARCHED_VALUES and SEARCHED_LABELS name."""
     limit: int = 100
     offset: int = 0
 
@@ -128,7 +136,7 @@ def page(session: Session, wanted: AlertFilter, after: Cursor | None, before: Cu
     more, keys = len(keys) > n, keys[:n]
     if backwards:
         keys.reverse()
-    alerts = tuple(_rows(session, keys))
+    alerts = tuple(rows_at(session, keys))
     first, last = (_place(alerts[0]), _place(alerts[-1])) if alerts else (after or before, after or before)
     if backwards:
         return AlertPage(alerts, last, first if more else None)
@@ -139,20 +147,25 @@ def listed(session: Session, wanted: AlertFilter) -> list[AlertRow]:
     """Alerts in order, without paging."""
     n = min(wanted.limit, MAX_ROWS)
     keys = _keys(session, wanted, wanted.offset + n)
-    return _rows(session, list(islice(keys, wanted.offset, wanted.offset + n)))
+    return rows_at(session, list(islice(keys, wanted.offset, wanted.offset + n)))
 
 
-def count(session: Session, wanted: AlertFilter, at_most: int | None) -> tuple[int, bool]:
-    """(How many, whether that is all); counting stops beyond `at_most`."""
+def count(session: Session, wanted: AlertFilter, at_most: int | None, before: Cursor | None = None) -> tuple[int, bool]:
+    """(How many, whether that is all), of those before a place where one is given; counting stops beyond `at_most`."""
     n = 0
     for branch in _branches(wanted):
-        statement = branch.places(_terms(session, branch, wanted, None, None))
+        statement = branch.places(_terms(session, branch, wanted, None, before))
         if at_most is not None:
             statement = statement.limit(at_most + 1 - n)
         n += session.scalar(select(func.count()).select_from(statement.subquery())) or 0
         if at_most is not None and n > at_most:
             return at_most, False
     return n, True
+
+
+def places_of(session: Session, wanted: AlertFilter) -> list[Select[int, str]]:
+    """Disjoint statements that together give the places of the wanted alerts, in no order."""
+    return [branch.places(_terms(session, branch, wanted, None, None)) for branch in _branches(wanted)]
 
 
 def with_hosts() -> ExecutableOption:
@@ -237,7 +250,25 @@ def _terms(
         checked.append(AlertRow.merged_into.is_(None))
     if not wanted.members:
         checked.append(AlertRow.incident_id.is_(None))
+    if wanted.incidents is not None:
+        checked.append(AlertRow.is_incident.is_(wanted.incidents))
+    if wanted.text:
+        checked.append(_says(wanted.text))
     return [*terms, *(filtered_later(term) for term in checked)]
+
+
+def _says(text: str) -> ColumnElement[bool]:
+    named = [AlertRow.values[name].as_string() for name in SEARCHED_VALUES]
+    named += [AlertRow.labels[name].as_string() for name in SEARCHED_LABELS]
+    return or_(*(said.icontains(text, autoescape=True) for said in (AlertRow.summary, AlertRow.query, *named)))
+
+
+def _searched_since_ms(session: Session, wanted: AlertFilter) -> int | None:
+    """None: all that the filter lets through are searched."""
+    if not wanted.text or (wanted.states and {*OPEN_STATES, SILENCED}.issuperset(wanted.states)):
+        return None
+    latest = select(AlertRow.start_ms).order_by(AlertRow.start_ms.desc(), AlertRow.id.desc())
+    return session.scalar(latest.offset(MAX_SEARCHED).limit(1))
 
 
 def _names_host(host: str) -> ColumnElement[bool]:
@@ -250,7 +281,9 @@ def _range(
     """At most one bound on either side, the tighter of place and time: an index is entered by one of each only."""
     place = tuple_(branch.start_ms, branch.id)
     terms: list[ColumnElement[bool]] = []
-    earliest_ms = None if wanted.from_ms is None else wanted.from_ms - longest_ms(session)
+    bounds = [] if wanted.from_ms is None else [wanted.from_ms - longest_ms(session)]
+    searched_since_ms = _searched_since_ms(session, wanted)
+    earliest_ms = max([*bounds, *([] if searched_since_ms is None else [searched_since_ms])], default=None)
     if before is not None and (earliest_ms is None or before.start_ms >= earliest_ms):
         terms.append(place > tuple_(before.start_ms, before.id))
     elif earliest_ms is not None:
@@ -262,7 +295,8 @@ def _range(
     return terms
 
 
-def _rows(session: Session, keys: Sequence[Key]) -> list[AlertRow]:
+def rows_at(session: Session, keys: Sequence[Key]) -> list[AlertRow]:
+    """The alerts at these places, in their order; those that are gone are left out."""
     ids = [alert_id for _, alert_id in keys]
     rows: dict[str, AlertRow] = {}
     for chunk in in_chunks(ids):

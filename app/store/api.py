@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
-from app.store import active, alert_pages, believed, owner
+from app.store import active, alert_pages, believed, owner, urgency
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
 from app.store.bulk import in_chunks
 from app.store.damage import damage_of, damaged
@@ -181,6 +181,17 @@ class Store:
             raise ValueError("both after and before are given; expected at most one")
         with self._reading() as session:
             return alert_pages.page(session, wanted, after, before)
+
+    def urgent_alerts(self, wanted: AlertFilter = EVERY_ALERT) -> list[AlertRow]:
+        """Alerts by state, severity and time raised, from `wanted.offset` on; for such as are open."""
+        with self._reading() as session:
+            return urgency.most_urgent(session, wanted)
+
+    def n_before(self, wanted: AlertFilter, place: Cursor, at_most: int = MAX_ROWS) -> int | None:
+        """How many alerts stand before this place in the order of `alerts`; None: more than `at_most`."""
+        with self._reading() as session:
+            n, exact = alert_pages.count(session, wanted, at_most, before=place)
+            return n if exact else None
 
     def count_alerts(self, wanted: AlertFilter = EVERY_ALERT, at_most: int = MAX_ROWS) -> tuple[int, bool]:
         """(How many the filter lets through, True) or (`at_most`, False) when there are more."""

@@ -9,15 +9,22 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import times
+from dashboard.alerts.comparison import comparison, curve, decisive, in_words
+from dashboard.charts.comparison import bars
+from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
 from dashboard.events.hosts import host_of, hosts_of
-from dashboard.queries.list import is_about_trends
+from dashboard.queries.list import is_about_trends, loaded_queries
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert, lines
 from dashboard.units import shown_value
 
 MAX_RECORDS = 60
 """Raw records that are shown at once; the others on demand."""
+
+MAX_DECISIVE_LINES = 4
+MAX_DECISIVE_CHARS = 500
+"""What matters stands at the beginning of a line; all of it stands below."""
 
 MAX_BOXES = 4
 """Records of more files than so many stand in one box, each below the name of its file."""
@@ -33,12 +40,47 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
             icon=":material/inventory_2:",
         )
         return
+    _at_a_glance(alert, kept)
     st.altair_chart(timeline(timed(kept)), width="stretch", alt="Time line of the events of the match shown")
     told = _how_many(alert, evidence, kept)
     st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
     with st.expander(f"All {len(kept):,} events as a table", icon=":material/table_rows:"):
         st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown")
     _records(kept)
+
+
+def show_decisive(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
+    """The line of a log that tells most, else the event in words; nothing where none is kept."""
+    row = decisive(alert, evidence)
+    if row is None:
+        return
+    when = f"The decisive event, {times.shown(row.t_hi_ms)}"
+    if row.raw:
+        st.caption(f"{when}, in its log:")
+        st.code(lines(row.raw, MAX_DECISIVE_LINES, MAX_DECISIVE_CHARS), language=None, wrap_lines=True)
+    else:
+        st.caption(f"{when}; it has no line of a log:")
+        st.code(in_words(row), language=None, wrap_lines=True)
+
+
+def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
+    """Durations beside those of the peers, values over time; nothing of an incident, whose alerts have their own."""
+    if alert.is_incident:
+        return
+    known = loaded_queries().named(alert.query)
+    parameters = {} if known is None else known.in_use
+    if (compared := comparison(kept, parameters)) is not None:
+        st.altair_chart(bars(compared), width="stretch", alt="Its duration beside those of its peers")
+        average = shown_value("average_ms", compared.average_ms)
+        told = [f"The dotted line is the average of its peers ({average})"]
+        if compared.threshold_ms is not None:
+            told.append(f"the dashed one the threshold ({shown_value('threshold_ms', compared.threshold_ms)})")
+        left_out = f" {compared.n_left_out:,} shorter peers are not drawn." if compared.n_left_out else ""
+        st.caption(f"{', '.join(told)}; ▶ marks this alert's.{left_out}")
+    if (over_time := curve(kept, parameters)) is not None:
+        st.altair_chart(value_curve(over_time), width="stretch", alt="Its values over time")
+        if over_time.threshold is not None:
+            st.caption(f"The dashed line is the threshold ({over_time.threshold:.4g}).")
 
 
 def timed(evidence: Sequence[EvidenceRow]) -> list[TimedEvent]:

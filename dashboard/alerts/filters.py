@@ -17,7 +17,10 @@ from dashboard.store import AlertFilter, Store
 ROWS_PER_PAGE = 50
 MAX_NAME_CHARS = 300
 
-_KEYS = ("state", "severity", "query", "job", "host")
+_KEYS = ("state", "severity", "text", "query", "job", "host")
+_TEXTS = ("text", "job", "host")
+MIN_TEXT_CHARS = 2
+"""A single letter stands everywhere."""
 
 
 def chosen(store: Store) -> AlertFilter:
@@ -28,7 +31,10 @@ def chosen(store: Store) -> AlertFilter:
         with st.popover(_when_label(), icon=":material/schedule:", width="content"):
             st.caption("Alerts that were going on at some time between both.")
             from_ms, to_ms = times.open_span_picker("alerts-when")
-    query, job, host = st.columns((3, 3, 2), vertical_alignment="bottom")
+    text, query, job, host = st.columns((3, 3, 3, 2), vertical_alignment="bottom")
+    said = text.text_input(
+        "Search", key="text", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Title, job, user, queue"
+    )
     queries = query.multiselect("Query", _query_names(store), key="query", bind="query-params", placeholder="Any query")
     job_id = job.text_input(
         "Job", key="job", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any job: job_…"
@@ -40,6 +46,7 @@ def chosen(store: Store) -> AlertFilter:
         queries=tuple(queries),
         job_id=(job_id or "").strip() or None,
         host=(host_name or "").strip() or None,
+        text=_searched(said),
         from_ms=from_ms,
         to_ms=to_ms,
         merged=False,
@@ -61,6 +68,7 @@ def signature(wanted: AlertFilter) -> str:
             "q": ",".join(sorted(wanted.queries)),
             "j": wanted.job_id or "",
             "h": wanted.host or "",
+            "x": wanted.text or "",
             "f": wanted.from_ms,
             "t": wanted.to_ms,
         }
@@ -70,9 +78,14 @@ def signature(wanted: AlertFilter) -> str:
 def clear() -> None:
     """Show every alert again; a callback, as widgets cannot be changed once they are shown."""
     for key in _KEYS:
-        st.session_state[key] = "" if key in ("job", "host") else []
+        st.session_state[key] = "" if key in _TEXTS else []
     for name in (times.FROM, times.TO):
         st.query_params.pop(name, None)
+
+
+def _searched(said: str | None) -> str | None:
+    text = " ".join((said or "").split())
+    return text if len(text) >= MIN_TEXT_CHARS else None
 
 
 def _when_label() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.alerting.people import Role
 from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard import login, times
 from dashboard.alerts.actions import DURATIONS_MS, tell
@@ -46,17 +47,23 @@ ALL_THE_TIME = "all the time"
 
 
 def show() -> None:
-    """The silences that are not over, each with what can be done to it, and a form for a new one."""
+    """The silences that are not over; for who may act also what can be done to each, and a form for a new one.
+
+    Whether somebody may is asked again where it is done.
+    """
     at_ms = now_ms()
     known = store().silences(at_ms)
+    may_act = login.person().role.rank >= Role.OPERATOR.rank
     with st.expander(f"Silences: {len(known):,}", icon=":material/notifications_off:", key="silences"):
-        _listed(known, at_ms)
-        _new()
+        _listed(known, at_ms, may_act=may_act)
+        if may_act:
+            _new()
 
 
-def _listed(known: Sequence[SilenceRow], at_ms: int) -> None:
+def _listed(known: Sequence[SilenceRow], at_ms: int, *, may_act: bool) -> None:
     if not known:
-        st.caption("No silences. Select alerts above to silence their queries and keys for some time.")
+        how = " Select alerts above to silence their queries and keys for some time." if may_act else ""
+        st.caption(f"No silences.{how}")
         return
     for row in known[:MAX_SILENCES]:
         with st.container(horizontal=True, vertical_alignment="center", key=f"silence-{row.id}"):
@@ -68,6 +75,8 @@ def _listed(known: Sequence[SilenceRow], at_ms: int) -> None:
                 left = times.duration(row.until_ms - at_ms)
                 until = f"until {times.shown(row.until_ms)} (for {left} more)"
                 st.caption(f"{reason}by {md(row.actor)},{begins} {until}{recurs}")
+            if not may_act:
+                continue
             with st.popover("Change", icon=":material/edit:"):
                 _change(row)
             if st.button("End now", icon=":material/notifications:", key=f"end-silence-{row.id}"):

@@ -1,146 +1,177 @@
-"""Alerts as a table whose rows can be selected; its pages are walked by keyset, with the place in the URL."""
+"""Alerts as a list whose rows open and can be selected; its pages are walked with the place in the URL."""
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import pandas as pd
 import streamlit as st
 
 from app.alerting.lifecycle import lasted_text
+from app.store.states import OPEN_STATES
 from dashboard import links, times
-from dashboard.alerts.words import at_least_one, n_matches, suspects
-from dashboard.looks import signed, standing, styled
-from dashboard.store import AlertFilter, AlertPage, AlertRow, Cursor, Store
+from dashboard.alerts.list_component import ListedAlert, alert_list, selected_in
+from dashboard.alerts.words import at_least_one, n_alerts, n_matches, suspects
+from dashboard.looks import signed, standing
+from dashboard.store import AlertFilter, AlertRow, Cursor, Store
 from dashboard.text import inert
 from dashboard.watch_banner import present_ms
 
-ROW_PX = 35
-MAX_HEIGHT_PX = 12 * ROW_PX
-"""Longer tables scroll inside: what is done with the selected rows stands right below."""
+MAX_BEHIND = 50
+"""Alerts behind one incident that a list shows; its page has more."""
+MAX_OFFSET = 10_000
 
-_COLUMNS = {
-    "link": st.column_config.LinkColumn("Open", display_text=r"id=(.{8})", width=75, help="The alert's page"),
-    "severity": st.column_config.TextColumn("Severity", width=90),
-    "state": st.column_config.TextColumn("State", width=135),
-    "host": st.column_config.TextColumn("Host", width=80, help="The first suspect"),
-    "alerts": st.column_config.TextColumn("Alerts", width=70, help="Of an incident: the alerts behind it"),
-    "summary": st.column_config.TextColumn("Summary", width=350),
-    "start": st.column_config.TextColumn("Began", width=145),
-    "lasted": st.column_config.TextColumn("Lasted", width=90),
-    "query": st.column_config.TextColumn("Query", width=185),
-    "job": st.column_config.TextColumn("Job", width=190),
-    "matches": st.column_config.TextColumn("Matches", width=90),
-    "confidence": st.column_config.TextColumn("At least one match", width=130),
-}
+_ATTEMPT = re.compile(r"\battempt_\d+_\d+_([mr]_\d{6,})_(\d+)\b")
 
 
 @dataclass(frozen=True)
 class PageStart:
-    """Where in the list a page begins: after one alert, or before one."""
+    """Where in the list a page begins: after one alert, before one, or after so many."""
 
     after: Cursor | None = None
     before: Cursor | None = None
+    offset: int = 0
 
 
-def frame(alerts: Sequence[AlertRow], n_behind: Mapping[str, int] | None = None) -> pd.DataFrame:
-    """One row per alert; all text inert. `n_behind`: how many alerts are behind incidents, by their ids."""
-    counted = n_behind or {}
-    until_ms = present_ms()
-    rows = [
-        {
-            "link": links.url("alert", id=alert.id),
-            "severity": signed(alert.severity),
-            "state": standing(alert.state, alert.silenced),
-            "alerts": f"{counted[alert.id]:,}" if alert.id in counted else "",
-            "summary": inert(alert.summary),
-            "start": times.shown(alert.onset_ms),
-            "lasted": lasted_text(alert, until_ms),
-            "query": inert(alert.query),
-            "job": inert(alert.job_id or ""),
-            "host": inert(suspects(alert)),
-            "matches": n_matches(alert),
-            "confidence": at_least_one(alert),
-        }
-        for alert in alerts
-    ]
-    return pd.DataFrame(rows, columns=[name for name in _COLUMNS if counted or name != "alerts"], dtype="string")
+@dataclass(frozen=True)
+class ShownPage:
+    """Some alerts of a list. `first`: the number of the first of them, from 1; None where nobody counted so far."""
+
+    alerts: tuple[AlertRow, ...]
+    first: int | None
+    next: str = ""
+    """Its place in the URL; empty: there is none."""
+    previous: str = ""
+
+
+def short_title(alert: AlertRow) -> str:
+    """The text without what only a program reads: `r_000001` for its attempt, a job's name in place of both."""
+    text = inert(alert.summary)
+    name = alert.values.get("job_name")
+    if isinstance(name, str) and alert.job_id:
+        text = text.replace(f"job {inert(alert.job_id)} ({inert(name)})", f"job {inert(name)}", 1)
+    return _ATTEMPT.sub(
+        lambda found: found[1] if found[2] == "0" else f"{found[1]} (attempt {int(found[2]) + 1})", text
+    )
+
+
+def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = ()) -> ListedAlert:
+    """What its row says; all text inert. `members`: the alerts behind it."""
+    named = {
+        "": alert.query,
+        "on ": suspects(alert),
+        "job ": alert.values.get("job_name") or alert.job_id,
+        "user ": alert.labels.get("user") or alert.values.get("user"),
+        "queue ": alert.labels.get("queue") or alert.values.get("queue"),
+        "assigned to ": alert.assigned_to,
+    }
+    facts = [f"{before}{inert(value, 100)}" for before, value in named.items() if isinstance(value, str) and value]
+    if at_least_one(alert) != "certain":
+        facts.append(f"at least one match: {at_least_one(alert)}")
+    if not members:
+        facts.append("1 match" if alert.n_matches == 1 and alert.n_matches_exact else f"{n_matches(alert)} matches")
+    lasted = lasted_text(alert, until_ms)
+    is_open = alert.state in OPEN_STATES
+    return ListedAlert(
+        id=alert.id,
+        url=links.url("alert", id=alert.id),
+        severity=alert.severity,
+        severity_sign=signed(alert.severity),
+        state=standing(alert.state, alert.silenced),
+        title=short_title(alert),
+        whole_title=inert(alert.summary),
+        facts=tuple(facts),
+        began=f"raised {times.shown(alert.raised_ms)}",
+        lasted=lasted if lasted == "seen once" else f"{'for' if is_open else 'lasted'} {lasted}",
+        n_behind=f"{n_alerts(len(members), True)} behind it" if members else "",
+        behind=tuple(listed(member, until_ms) for member in members[:MAX_BEHIND]),
+        more_behind=f"and {len(members) - MAX_BEHIND:,} more on its page" if len(members) > MAX_BEHIND else "",
+    )
 
 
 def select(
-    alerts: Sequence[AlertRow], key: str, *, without: Sequence[str] = (), n_behind: Mapping[str, int] | None = None
+    alerts: Sequence[AlertRow], key: str, label: str, behind: Mapping[str, Sequence[AlertRow]] | None = None
 ) -> list[AlertRow]:
-    """Show the table; returns the alerts whose rows are selected.
-
-    The widget is named after its rows: when an alert joins the list between a look and a click, the click is lost
-    and never selects the alert that took the row's place.
-    """
-    shown = [name for name in _COLUMNS if name not in without]
-    event = st.dataframe(
-        frame(alerts, n_behind).style.map(styled, subset=["severity"]),
-        hide_index=True,
-        height=min(MAX_HEIGHT_PX, (len(alerts) + 1) * ROW_PX + 3),
-        row_height=ROW_PX,
-        column_order=shown,
-        column_config=dict(_COLUMNS),
-        key=widget_key(alerts, key),
-        on_select="rerun",
-        selection_mode="multi-row",
-        alt="Alerts; each row can be selected",
-    )
-    return [alerts[row] for row in event["selection"]["rows"] if row < len(alerts)]
+    """Show the list; returns the alerts that are selected. `behind`: the alerts of incidents, by their ids."""
+    until_ms = present_ms()
+    rows = [listed(alert, until_ms, (behind or {}).get(alert.id, ())) for alert in alerts]
+    selected = set(alert_list(widget_key(key), label, rows, selectable=True))
+    return [alert for alert in alerts if alert.id in selected]
 
 
-def show(alerts: Sequence[AlertRow], key: str) -> None:
-    """The table, nothing to be selected."""
-    st.dataframe(
-        frame(alerts).style.map(styled, subset=["severity"]),
-        hide_index=True,
-        height="content",
-        column_config=dict(_COLUMNS),
-        key=key,
-        alt="Alerts",
-    )
+def show(alerts: Sequence[AlertRow], key: str, label: str = "Alerts") -> None:
+    """The list, nothing to be selected."""
+    until_ms = present_ms()
+    alert_list(key, label, [listed(alert, until_ms) for alert in alerts], selectable=False)
 
 
-def widget_key(alerts: Sequence[AlertRow], key: str) -> str:
-    """The table's name: its place on the page, its rows, and how often its selection was cleared."""
-    ids = hashlib.blake2b("".join(alert.id for alert in alerts).encode(), digest_size=8).hexdigest()
-    return f"{key}-{ids}-{st.session_state.get(_cleared(key), 0)}"
+def widget_key(key: str) -> str:
+    """The list's name: its place on the page, and how often its selection was cleared."""
+    return f"{key}-{st.session_state.get(_cleared(key), 0)}"
+
+
+def selected_ids(key: str) -> list[str]:
+    """What is selected in the list of this place."""
+    return selected_in(widget_key(key))
 
 
 def clear_selection(key: str) -> None:
-    """Show the table anew, nothing selected."""
+    """Show the list anew, nothing selected."""
     st.session_state[_cleared(key)] = st.session_state.get(_cleared(key), 0) + 1
 
 
-def page_at(store: Store, wanted: AlertFilter, name: str) -> AlertPage:
-    """The page whose place is in the URL under `name`; the first one where there is none."""
+def page_at(store: Store, wanted: AlertFilter, name: str) -> ShownPage:
+    """The page whose place is in the URL under `name`; the first one where there is none. The latest first."""
     place = page_start_in_url(name)
-    return store.alert_page(wanted, after=place.after, before=place.before)
+    found = store.alert_page(wanted, after=place.after, before=place.before)
+    first: int | None = 1
+    if found.alerts and (place.after is not None or place.before is not None):
+        top = found.alerts[0]
+        n_before = store.n_before(wanted, Cursor(top.start_ms, top.id), MAX_OFFSET)
+        first = None if n_before is None else n_before + 1
+    return ShownPage(found.alerts, first, _place("after", found.next), _place("before", found.previous))
 
 
-def pager(page: AlertPage, name: str) -> None:
-    """Previous, next and first, where there are any."""
-    if page.previous is None and page.next is None:
+def urgent_page_at(store: Store, wanted: AlertFilter, name: str) -> ShownPage:
+    """The same of what is open: the most urgent first."""
+    offset = page_start_in_url(name).offset
+    found = store.urgent_alerts(replace(wanted, offset=offset, limit=wanted.limit + 1))
+    following = f"from.{offset + wanted.limit}" if len(found) > wanted.limit else ""
+    previous = f"from.{max(0, offset - wanted.limit)}" if offset else ""
+    return ShownPage(tuple(found[: wanted.limit]), offset + 1, following, previous)
+
+
+def range_text(page: ShownPage, n: int, exact: bool) -> str:
+    """`1 to 50 of 157`."""
+    of = f"{n:,}" if exact else f"more than {n:,}"
+    if page.first is None:
+        return f"{len(page.alerts):,} of {of}"
+    return f"{page.first:,} to {page.first + len(page.alerts) - 1:,} of {of}"
+
+
+def pager(page: ShownPage, name: str, told: str) -> None:
+    """Which of how many, and the pages beside it, where there are any."""
+    if not (page.previous or page.next):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Newer", icon=":material/chevron_left:", disabled=page.previous is None, key=f"{name}-newer"):
-            _to(name, "before", page.previous)
+        st.markdown(told, width="content")
+        if st.button("Previous", icon=":material/chevron_left:", disabled=not page.previous, key=f"{name}-newer"):
+            _to(name, page.previous)
         if st.button(
-            "Older", icon=":material/chevron_right:", icon_position="right", disabled=page.next is None,
-            key=f"{name}-older",
-        ):  # fmt: skip
-            _to(name, "after", page.next)
-        if page.previous is not None and st.button("Newest", key=f"{name}-newest", type="tertiary"):
-            _to(name, "", None)
+            "Next", icon=":material/chevron_right:", icon_position="right", disabled=not page.next, key=f"{name}-older"
+        ):
+            _to(name, page.next)
+        if page.previous and st.button("First", key=f"{name}-newest", type="tertiary"):
+            _to(name, "")
 
 
 def page_start_in_url(name: str) -> PageStart:
-    """`?NAME=after.1700000000000.ID`; the first page for what is not of this form."""
+    """`?NAME=after.1700000000000.ID` or `from.50`; the first page for what is not of these forms."""
     direction, _, rest = st.query_params.get(name, "").partition(".")
+    if direction == "from":
+        is_number = rest.isascii() and rest.isdigit() and len(rest) <= 6
+        return PageStart(offset=min(int(rest), MAX_OFFSET) if is_number else 0)
     start, _, alert_id = rest.partition(".")
     digits = start.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 15 and 0 < len(alert_id) <= 64):
@@ -149,11 +180,15 @@ def page_start_in_url(name: str) -> PageStart:
     return PageStart(after=cursor) if direction == "after" else PageStart(before=cursor)
 
 
-def _to(name: str, direction: str, cursor: Cursor | None) -> None:
-    if cursor is None:
-        st.query_params.pop(name, None)
+def _place(direction: str, cursor: Cursor | None) -> str:
+    return "" if cursor is None else f"{direction}.{cursor.start_ms}.{cursor.id}"
+
+
+def _to(name: str, place: str) -> None:
+    if place:
+        st.query_params[name] = place
     else:
-        st.query_params[name] = f"{direction}.{cursor.start_ms}.{cursor.id}"
+        st.query_params.pop(name, None)
     st.rerun()
 
 

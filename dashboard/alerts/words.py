@@ -19,6 +19,18 @@ def n_alerts(n: int, exact: bool) -> str:
     return "1 alert" if n == 1 else f"{n:,} alerts"
 
 
+def n_entries(n_incidents: int, n_others: int, exact: bool = True) -> str:
+    """`2 incidents, 4 other alerts`: an incident is no alert, it has some. Not `exact`: not told apart either."""
+    if not exact:
+        return f"more than {n_incidents + n_others:,} alerts and incidents"
+    if not n_incidents:
+        return n_alerts(n_others, exact)
+    incidents = "1 incident" if n_incidents == 1 else f"{n_incidents:,} incidents"
+    if not n_others:
+        return incidents
+    return f"{incidents}, {'1 other alert' if n_others == 1 else f'{n_others:,} other alerts'}"
+
+
 def suspects(alert: AlertRow) -> str:
     """The first suspect, and how many hosts there are beside it; affected ones where nobody is suspected."""
     if not alert.host:

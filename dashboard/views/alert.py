@@ -17,6 +17,7 @@ from dashboard import links, times
 from dashboard.alerts import actions as alert_actions
 from dashboard.alerts import evidence as alert_evidence
 from dashboard.alerts import table as alert_table
+from dashboard.alerts.commands import commands
 from dashboard.alerts.runbook import runbook_md
 from dashboard.alerts.words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS
@@ -70,6 +71,7 @@ def _show(details: AlertDetails) -> None:
     alert = details.alert
     st.set_page_config(page_title=f"{inert(alert.query, 60)}: {inert(alert.summary, 80)}")
     _head(alert)
+    alert_evidence.show_decisive(alert, details.evidence)
     alert_actions.tell_results()
     _changed(alert.id, alert.revision, alert.updated_ms)
     _facts(alert)
@@ -79,6 +81,7 @@ def _show(details: AlertDetails) -> None:
     _what_to_do(alert)
     if alert_actions.offer([alert], "alert"):
         st.rerun()
+    _commands(alert)
     alert_evidence.show(alert, details.evidence)
     _values(alert)
     _changes(details)
@@ -149,6 +152,14 @@ def _what_to_do(alert: AlertRow) -> None:
         st.markdown(runbook_md(alert.runbook))
     else:
         st.caption("No runbook paragraph: write one below a heading with the query's name in RUNBOOK.md.")
+
+
+def _commands(alert: AlertRow) -> None:
+    with st.expander("Commands to copy", icon=":material/terminal:", expanded=True):
+        for command in commands(alert):
+            with st.container(gap=None):
+                st.caption(command.label)
+                st.code(command.line, language=None, wrap_lines=True)
 
 
 def _hosts(alert: AlertRow) -> None:

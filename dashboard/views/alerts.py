@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from app.store.states import OPEN_STATES
-from dashboard import links, times
+from dashboard import times
 from dashboard.alerts import actions as alert_actions
 from dashboard.alerts import filters as alert_filters
 from dashboard.alerts import silences as alert_silences
 from dashboard.alerts import table as alert_table
-from dashboard.alerts.words import n_alerts
+from dashboard.alerts.words import n_alerts, n_entries
 from dashboard.looks import SEVERITIES, signed
-from dashboard.store import AlertFilter, AlertPage, AlertRow, Store, Watch, now_ms, store, watched
-from dashboard.text import md
+from dashboard.store import AlertFilter, AlertRow, Store, Watch, now_ms, store, watched
 
 REFRESH_S = 10
 COUNTED = 10_000
 """Counting stops there: it reads every row, and nobody looks at that many."""
+
+OVER = "resolved"
 
 _FILTER = "alerts-filter"
 
@@ -32,6 +33,7 @@ class Section:
     name: str
     title: str
     wanted: AlertFilter
+    is_open: bool
 
 
 def page() -> None:
@@ -50,18 +52,19 @@ def page() -> None:
 
 def by_incident(wanted: AlertFilter) -> AlertFilter:
     """Alerts behind an incident are shown with it; where something is looked for, each by itself."""
-    looks_for = wanted.queries or wanted.severities or wanted.job_id or wanted.host
+    looks_for = wanted.queries or wanted.severities or wanted.job_id or wanted.host or wanted.text
     return wanted if looks_for else replace(wanted, members=False)
 
 
 def sections(wanted: AlertFilter) -> list[Section]:
-    """What is open first; one list where states are chosen."""
-    if wanted.states:
-        return [Section("at", "Found", wanted)]
-    return [
-        Section("at", "Open", replace(wanted, states=OPEN_STATES)),
-        Section("before", "Over", replace(wanted, states=("resolved",))),
-    ]
+    """What is open by urgency, then what is over, the latest first; of both only the states that are chosen."""
+    states = wanted.states or (*OPEN_STATES, OVER)
+    found = []
+    if still := tuple(state for state in states if state != OVER):
+        found.append(Section("at", "Open", replace(wanted, states=still), is_open=True))
+    if OVER in states:
+        found.append(Section("before", "Over", replace(wanted, states=(OVER,)), is_open=False))
+    return found
 
 
 @st.fragment(run_every=REFRESH_S)
@@ -88,44 +91,51 @@ def _section(section: Section) -> None:
     """One list. While rows are selected it stands still, so that nobody acknowledges what slid under the cursor."""
     opened, key = store(), f"alerts-{section.name}"
     shown = _held(opened, section, key)
-    n, exact = opened.count_alerts(section.wanted, COUNTED)
-    st.subheader(f"{section.title}: {n_alerts(n, exact)}", anchor=False)
+    n, n_incidents, exact = _counted(opened, section, shown)
+    st.subheader(f"{section.title}: {n_entries(n_incidents, n - n_incidents, exact)}", anchor=False)
     if not shown.alerts:
         _empty(opened, section)
         return
-    without = ("state",) if len(section.wanted.states) == 1 else ()
     behind = opened.members_of([alert.id for alert in shown.alerts if alert.is_incident])
-    n_behind = {incident: len(alerts) for incident, alerts in behind.items()}
-    selected = alert_table.select(shown.alerts, key, without=without, n_behind=n_behind)
-    if selected:
-        _selected(selected, key)
-        if alert_actions.offer(selected, key):
-            alert_table.clear_selection(key)
-            st.rerun()
-    alert_table.pager(shown, section.name)
-    if not section.wanted.members:
-        _behind_incidents(shown.alerts, behind, key)
+    order = "the most urgent first" if section.is_open else "the latest first"
+    told = alert_table.range_text(shown, n, exact)
+    st.caption(f"{told}, {order}")
+    above = st.container()  # what is done with selected rows stands where it is seen, however long the list is
+    selected = alert_table.select(shown.alerts, key, f"{section.title} alerts", behind)
+    with above:
+        done = _act(selected, key) if selected else False
+    if done:
+        alert_table.clear_selection(key)
+        st.rerun()
+    alert_table.pager(shown, section.name, told)
 
 
-def _behind_incidents(shown: Sequence[AlertRow], behind: Mapping[str, Sequence[AlertRow]], key: str) -> None:
-    """The alerts behind each incident of the list, folded."""
-    for incident in shown:
-        if members := behind.get(incident.id):
-            title = f"{n_alerts(len(members), True)} behind: {md(incident.summary, 200)}"
-            with st.expander(title, icon=":material/account_tree:"):
-                alert_table.show(members, key=f"{key}-behind-{incident.id}")
+def _counted(opened: Store, section: Section, shown: alert_table.ShownPage) -> tuple[int, int, bool]:
+    """(Alerts and incidents, how many of them are incidents, whether that is all); not told apart beyond COUNTED."""
+    if shown.first == 1 and not shown.next:
+        return len(shown.alerts), sum(alert.is_incident for alert in shown.alerts), True
+    n, exact = opened.count_alerts(section.wanted, COUNTED)
+    if not exact:
+        return n, 0, False
+    return n, min(n, opened.count_alerts(replace(section.wanted, incidents=True), COUNTED)[0]), True
 
 
-def _held(opened: Store, section: Section, key: str) -> AlertPage:
+def _act(selected: Sequence[AlertRow], key: str) -> bool:
+    _selected(selected, key)
+    return alert_actions.offer(selected, key)
+
+
+def _held(opened: Store, section: Section, key: str) -> alert_table.ShownPage:
     """The page of alerts; the one shown before while rows of it are selected."""
     place = st.query_params.get(section.name, "")
-    before: tuple[str, AlertPage] | None = st.session_state.get(f"{key}-page")
+    before: tuple[str, alert_table.ShownPage] | None = st.session_state.get(f"{key}-page")
     this = f"{alert_filters.signature(section.wanted)}@{place}"
-    if before is not None and before[0] == this:
-        state = st.session_state.get(alert_table.widget_key(before[1].alerts, key))
-        if state is not None and state["selection"]["rows"]:
-            return before[1]
-    page = alert_table.page_at(opened, section.wanted, section.name)
+    if before is not None and before[0] == this and alert_table.selected_ids(key):
+        return before[1]
+    if before is not None and before[0] != this:
+        alert_table.clear_selection(key)
+    page_at = alert_table.urgent_page_at if section.is_open else alert_table.page_at
+    page = page_at(opened, section.wanted, section.name)
     st.session_state[f"{key}-page"] = (this, page)
     return page
 
@@ -133,8 +143,6 @@ def _held(opened: Store, section: Section, key: str) -> AlertPage:
 def _selected(alerts: Sequence[AlertRow], key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{n_alerts(len(alerts), True)} selected**")
-        if len(alerts) == 1:
-            links.link("alert", "Open it", icon=":material/open_in_full:", id=alerts[0].id)
         st.button(
             "Clear the selection",
             key=f"{key}-clear",

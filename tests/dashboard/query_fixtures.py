@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,20 @@ def texts(test: AppTest) -> str:
         test.code,
     )
     return "\n".join(str(element.value) for group in groups for element in group)
+
+
+def lists(test: AppTest) -> list[dict[str, Any]]:
+    """What each list of alerts was given, in the order of the page."""
+    found = [child for child in _walk(test.main) if getattr(child, "type", "") == "bidi_component"]
+    data = [json.loads(child.proto.json or child.proto.mixed.json) for child in found]
+    return [given for given in data if "rows" in given]
+
+
+def _walk(block: Any) -> Iterator[Any]:
+    for child in block.children.values():
+        yield child
+        if hasattr(child, "children"):
+            yield from _walk(child)
 
 
 def in_address(test: AppTest, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.store import Store, open_store
+from app.store import Store, alert_pages, open_store
 from app.store.api import AlertFilter, Cursor
 from app.store.models import AlertHostRow, AlertRow
 from benchmarks.store_pages import make_store, pages, plans
@@ -47,6 +48,11 @@ ALERTS = st.lists(
             "job_id": st.sampled_from([None, "j1", "j2"]),
             "hosts": st.lists(st.sampled_from(["h1", "h2", "h3"]), max_size=2, unique=True),
             "merged_into": st.sampled_from([None, None, "other"]),
+            "is_incident": st.booleans(),
+            "raised_ms": st.integers(0, 3),
+            "summary": st.sampled_from(["", "100% busy", "Slow_fetch"]),
+            "labels": st.sampled_from([{}, {"user": "Ada"}, {"team": "busy"}]),
+            "values": st.sampled_from([{}, {"job_name": "fetch 文"}]),
         }
     ),
     max_size=40,
@@ -61,6 +67,8 @@ FILTERS = st.builds(
     from_ms=st.none() | st.integers(0, 15),
     to_ms=st.none() | st.integers(0, 15),
     merged=st.booleans(),
+    incidents=st.sampled_from([None, None, True, False]),
+    text=st.sampled_from([None, None, "busy", "%", "_", "ada", "FETCH", "文", "team"]),
     limit=st.integers(1, 6),
 )
 
@@ -87,7 +95,22 @@ def wanted_by(found: AlertFilter, alert: AlertRow, hosts: list[str]) -> bool:
         and (found.from_ms is None or alert.end_ms >= found.from_ms)
         and (found.to_ms is None or alert.start_ms <= found.to_ms)
         and (found.merged or alert.merged_into is None)
+        and (found.incidents is None or alert.is_incident is found.incidents)
+        and (found.text is None or found.text.casefold() in said_by(alert).casefold())
     )
+
+
+def said_by(alert: AlertRow) -> str:
+    """What is searched."""
+    named = [*alert.values.values(), alert.labels.get("user", "")]
+    return "\n".join([alert.summary, alert.query, *named])
+
+
+def urgency(alert: AlertRow) -> tuple[int, ...]:
+    """The smallest is the most urgent."""
+    state = 2 if is_silenced_now(alert) else STATES.index(alert.state)
+    severity = SEVERITIES[::-1].index(alert.severity)
+    return (9 if alert.state == "resolved" else state, severity, -alert.raised_ms, -alert.start_ms, -int(alert.id, 16))
 
 
 def is_silenced_now(alert: AlertRow) -> bool:
@@ -124,6 +147,12 @@ def test_pages_are_those_of_a_sorted_list(
         assert any_store.count_alerts(wanted, at_most=3) == (min(len(expected), 3), len(expected) <= 3)
         assert any_store.n_alerts(wanted) == len(expected)
         there_and_back(any_store, wanted, expected)
+        urgent = sorted((alert for alert in everything if alert.id in expected), key=urgency)
+        assert ids(any_store.urgent_alerts(wanted)) == ids(urgent[: wanted.limit])
+        assert ids(any_store.urgent_alerts(replace(wanted, offset=2))) == ids(urgent[2 : 2 + wanted.limit])
+        for n, alert_id in enumerate(expected):
+            start_ms = next(alert.start_ms for alert in everything if alert.id == alert_id)
+            assert any_store.n_before(wanted, Cursor(start_ms, alert_id), at_most=5) == (n if n <= 5 else None)
 
 
 def there_and_back(store: Store, wanted: AlertFilter, expected: list[str]) -> None:
@@ -156,6 +185,19 @@ def test_a_page_begins_where_the_one_before_ended_although_alerts_come(any_store
         writer.session.add(row(9, **values))
     second = any_store.alert_page(AlertFilter(limit=2), after=first.next)
     assert [a.start_ms for a in second.alerts] == [1, 0]
+
+
+def test_a_text_is_looked_for_in_the_latest_alerts_and_in_all_open_ones(
+    any_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_pages, "MAX_SEARCHED", 3)
+    common = {"length_ms": 0, "query": "a", "severity": "info", "summary": "slow"}
+    with any_store.transaction() as writer:
+        writer.session.add_all(
+            row(i, start_ms=i, state="firing" if i == 0 else "resolved", **common) for i in range(10)
+        )
+    assert [alert.start_ms for alert in any_store.alerts(AlertFilter(text="slow"))] == [9, 8, 7, 6]
+    assert [alert.start_ms for alert in any_store.alerts(AlertFilter(text="slow", states=("firing",)))] == [0]
 
 
 def test_only_one_place_can_be_given(store: Store) -> None:

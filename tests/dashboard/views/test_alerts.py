@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
 from unittest.mock import patch
 
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.alerting.operations import acknowledge
+from app.alerting.people import Person, Role
 from app.store.api import AlertFilter, Cursor
+from app.store.models import AlertRow
 from dashboard.alerts import filters as alert_filters
 from dashboard.alerts import table as alert_table
-from dashboard.alerts.words import n_alerts, percent
+from dashboard.alerts.words import n_alerts, n_entries, percent
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
-from tests.dashboard.query_fixtures import rerun, texts, view
+from tests.dashboard.query_fixtures import lists, rerun, texts, view
 
 ROWS = 3
 
 
-def table(test: AppTest, place: int = 0) -> pd.DataFrame:
-    frame: pd.DataFrame = test.dataframe[place].value
-    return frame
+def titles(test: AppTest, place: int = 0) -> list[str]:
+    return [row["title"] for row in lists(test)[place]["rows"]]
 
 
-def chosen(test: AppTest, *rows: int, place: int = 0) -> AppTest:
-    """Select rows of a table."""
-    key = test.dataframe[place].key
-    assert key is not None
-    test.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
+def hosts(test: AppTest) -> list[str]:
+    facts = [row["facts"] for row in lists(test)[0]["rows"]]
+    return [next(fact.removeprefix("on ") for fact in found if fact.startswith("on ")) for found in facts]
+
+
+def chosen(test: AppTest, *rows: int) -> AppTest:
+    """Select rows of the first list."""
+    ids = [lists(test)[0]["rows"][row]["id"] for row in rows]
+    test.session_state["alerts-at-0"] = {"selected": ids}
     return rerun(test)
 
 
@@ -47,8 +51,8 @@ def states(raised: Raised) -> dict[str, str]:
 def test_what_is_open_comes_first_then_what_is_over(raised: Raised) -> None:
     test = view("alerts")
     assert [found.value for found in test.subheader] == ["Open: 3 alerts", "Over: 1 alert"]
-    assert list(table(test)["summary"]) == ["t4 stands still", "t3 took 61000", "t2 took 61000"]
-    assert list(table(test, 1)["summary"]) == ["t1 took 61000"]
+    assert titles(test) == ["t4 stands still", "t3 took 61000", "t2 took 61000"]
+    assert titles(test, 1) == ["t1 took 61000"]
     assert [(metric.label, metric.value) for metric in test.metric] == [
         ("▲ critical firing", "1"),
         ("◆ warning firing", "2"),
@@ -57,27 +61,30 @@ def test_what_is_open_comes_first_then_what_is_over(raised: Raised) -> None:
 
 
 def test_a_row_tells_what_matters(raised: Raised) -> None:
-    row = table(view("alerts")).iloc[1].to_dict()
+    row = lists(view("alerts"))[0]["rows"][1]
     alert_id = next(alert.id for alert in raised.store.alerts() if alert.key["task_id"] == "t3")
-    assert int(row.pop("lasted").split(" d")[0]) > 1_000  # it still fires
+    lasted = row.pop("lasted")
+    assert int(lasted.removeprefix("for ").split(" d")[0]) > 1_000  # it still fires
     assert row == {
-        "link": f"alert?id={alert_id}",
-        "severity": "◆ warning",
+        "id": alert_id,
+        "url": f"alert?id={alert_id}",
+        "severity": "warning",
+        "severity_sign": "◆ warning",
         "state": "⚑ firing",
-        "summary": "t3 took 61000",
-        "start": "2023-11-14 22:15:02",
-        "query": "slow",
-        "job": "job_1_0003",
-        "host": "node3",
-        "matches": "at least 12",
-        "confidence": "at least 87 %",
+        "title": "t3 took 61000",
+        "whole_title": "t3 took 61000",
+        "facts": ["slow", "on node3", "job job_1_0003", "at least one match: at least 87 %", "at least 12 matches"],
+        "began": "raised 2023-11-14 22:15:01",
+        "n_behind": "",
+        "behind": [],
+        "more_behind": "",
     }
 
 
 def test_an_empty_store_says_what_to_do(empty: Raised) -> None:
     test = view("alerts")
     assert "clustercep run" in texts(test)
-    assert not test.dataframe
+    assert not lists(test)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_an_empty_store_says_what_to_do(empty: Raised) -> None:
 )
 def test_the_address_filters(raised: Raised, params: dict[str, str], tasks: list[str]) -> None:
     test = view("alerts", **params)
-    found = [summary.split()[0] for summary in table(test)["summary"]] if test.dataframe else []
+    found = [title.split()[0] for title in titles(test)] if lists(test) else []
     assert found == tasks
 
 
@@ -105,7 +112,7 @@ def test_the_widgets_filter(raised: Raised) -> None:
     test.pills(key="state").set_value(["firing"])
     test.text_input(key="host").set_value(" node2 ")
     rerun(test)
-    assert list(table(test)["summary"]) == ["t2 took 61000"]
+    assert titles(test) == ["t2 took 61000"]
 
 
 def test_an_address_with_nonsense_shows_everything(raised: Raised) -> None:
@@ -128,11 +135,62 @@ def test_hostile_texts_stay_texts(empty: Raised) -> None:
     ]
     empty.record(*matches, watermark_ms=T0_MS, now_ms=T0_MS)
     test = view("alerts")
-    frame = table(test)
-    assert len(frame) == len(HOSTILE)
-    for cell in frame.to_numpy().ravel():
-        assert cell.isprintable()
-        assert len(cell) <= 300
+    rows = lists(test)[0]["rows"]
+    assert len(rows) == len(HOSTILE)
+    for row in rows:
+        for text in (row["title"], row["whole_title"], *row["facts"]):
+            assert text.isprintable()
+            assert len(text) <= 300
+
+
+# ----------------------------------------------------------------- urgency
+
+
+def test_what_is_open_is_listed_by_state_severity_and_time_raised(raised: Raised) -> None:
+    of = {alert.key["task_id"]: alert.id for alert in raised.store.alerts()}
+    raised.record(
+        match(0, 99_500), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 200_000
+    )  # began first, was raised last
+    assert titles(view("alerts")) == [
+        f"{task}" for task in ("t4 stands still", "t0 took 61000", "t3 took 61000", "t2 took 61000")
+    ]
+    acknowledge(raised.store, of["t4"], Person("bob", Role.OPERATOR), "", T0_MS + 300_000)
+    assert [title[:2] for title in titles(view("alerts"))] == ["t0", "t3", "t2", "t4"]
+
+
+@pytest.mark.parametrize(("text", "tasks"), [
+    ("STANDS", ["t4"]), ("job_1_0003", ["t3"]), ("slow", ["t3", "t2"]), ("ada", ["t5"]), ("nightly $(re", ["t5"]),
+    ("%", ["t4", "t3", "t2"]), ("_%", []), ("nothing like it", []),
+])  # fmt: skip
+def test_a_search_looks_at_title_query_job_user_and_queue(raised: Raised, text: str, tasks: list[str]) -> None:
+    if text in ("ada", "nightly $(re"):
+        values = {
+            "task_id": "t5",
+            "job_id": "job_1_0005",
+            "period_ms": 1,
+            "user": "Ada",
+            "job_name": "Nightly $(reboot)",
+        }
+        raised.record(match(5, 103_000, values=values), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 103_001)
+    test = view("alerts", text=text, state="firing")
+    assert [title[:2] for title in (titles(test) if lists(test) else [])] == tasks
+
+
+def test_titles_leave_out_what_only_programs_read() -> None:
+    def title(summary: str, **values: str) -> str:
+        return alert_table.short_title(AlertRow(summary=summary, job_id="job_1_0002", values=values))
+
+    assert title("reducer attempt_1_0002_r_000001_0 on node1") == "reducer r_000001 on node1"
+    assert title("mapper attempt_1_0002_m_000001_2") == "mapper m_000001 (attempt 3)"
+    assert title("job job_1_0002 (nightly) waits", job_name="nightly") == "job nightly waits"
+    assert title("job job_1_0002 (x) waits") == "job job_1_0002 (x) waits"
+
+
+def test_who_may_only_look_is_offered_no_silences(raised: Raised) -> None:
+    raised.configure("dashboard: {anonymous_role: viewer}")
+    test = view("alerts")
+    assert "No silences." in texts(test)
+    assert "new-silence-make" not in [button.key for button in test.button]
 
 
 # ------------------------------------------------------------------- paging
@@ -142,24 +200,32 @@ def test_pages_go_on_where_the_last_one_ended(empty: Raised) -> None:
     empty.record(*[match(i, i * 1_000) for i in range(8)], watermark_ms=T0_MS, now_ms=T0_MS)
     with patch.object(alert_filters, "ROWS_PER_PAGE", ROWS):
         test = view("alerts")
-        seen = [list(table(test)["host"])]
+        seen = [hosts(test)]
         for _ in range(2):
             pressed(test, "at-older")
-            seen.append(list(table(test)["host"]))
+            seen.append(hosts(test))
         assert seen == [["node7", "node6", "node5"], ["node4", "node3", "node2"], ["node1", "node0"]]
         assert test.button(key="at-older").disabled
+        assert "7 to 8 of 8" in texts(test)
         pressed(test, "at-newer")
-        assert list(table(test)["host"]) == seen[1]
+        assert hosts(test) == seen[1]
         address = test.query_params["at"]
         sent = view("alerts", at=address if isinstance(address, str) else address[0])
-        assert list(table(sent)["host"]) == seen[1]
+        assert hosts(sent) == seen[1]
         test.text_input(key="host").set_value("node0")
-        assert list(table(rerun(test))["host"]) == ["node0"]  # another filter starts at its first page
+        assert hosts(rerun(test)) == ["node0"]  # another filter starts at its first page
 
 
 def test_many_alerts_are_more_than() -> None:
     assert n_alerts(10_000, False) == "more than 10,000 alerts"
     assert n_alerts(1, True) == "1 alert"
+    assert n_entries(0, 10_000, False) == "more than 10,000 alerts and incidents"
+
+
+def test_an_incident_is_not_counted_as_an_alert() -> None:
+    assert [n_entries(*n) for n in ((0, 0), (0, 2), (1, 0), (2, 1), (1, 3))] == [
+        "0 alerts", "2 alerts", "1 incident", "2 incidents, 1 other alert", "1 incident, 3 other alerts",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -167,6 +233,9 @@ def test_many_alerts_are_more_than() -> None:
     [
         ("after.5.ab", alert_table.PageStart(after=Cursor(5, "ab"))),
         ("before.-5.ab", alert_table.PageStart(before=Cursor(-5, "ab"))),
+        ("from.50", alert_table.PageStart(offset=50)),
+        ("from.-1", alert_table.PageStart()),
+        ("from.999999", alert_table.PageStart(offset=10_000)),
         ("", alert_table.PageStart()),
         ("after.5", alert_table.PageStart()),
         ("after.٣.ab", alert_table.PageStart()),
@@ -225,8 +294,9 @@ def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None
     pressed(test, "alerts-at-silence")
     assert states(raised) == {"t1": "resolved", "t2": "firing", "t3": "firing", "t4": "firing"}
     assert [alert.key["task_id"] for alert in raised.store.alerts(AlertFilter(states=("silenced",)))] == ["t3"]
-    assert list(table(test)["state"]) == ["⚑ firing", "⚑ firing ◌ silenced", "⚑ firing"]
-    assert list(table(view("alerts", state="silenced"))["summary"]) == ["t3 took 61000"]
+    assert titles(test) == ["t4 stands still", "t2 took 61000", "t3 took 61000"]
+    assert [row["state"] for row in lists(test)[0]["rows"]] == ["⚑ firing", "⚑ firing", "⚑ firing ◌ silenced"]
+    assert titles(view("alerts", state="silenced")) == ["t3 took 61000"]
     [silence] = raised.store.silences(0)
     assert silence.until_ms - silence.created_ms == 8 * 3_600_000
     assert silence.matchers == [["alertname", "=", "slow"], ["task_id", "=", "t3"]]
@@ -261,18 +331,16 @@ def test_the_list_stands_still_while_rows_are_selected(raised: Raised) -> None:
     test = chosen(view("alerts"), 0)
     raised.record(match(5, 103_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 103_001)
     rerun(test)
-    assert len(table(test)) == 3
+    assert len(titles(test)) == 3
     pressed(test, "alerts-at-clear")
-    assert list(table(test)["summary"])[:2] == ["t5 took 61000", "t4 stands still"]
+    assert titles(test)[:2] == ["t4 stands still", "t5 took 61000"]
 
 
-def test_a_click_on_a_list_that_has_changed_selects_nothing(raised: Raised) -> None:
-    test = view("alerts")
+def test_what_is_selected_stays_so_whatever_joins_the_list(raised: Raised) -> None:
+    test = chosen(view("alerts"), 1)
     raised.record(match(5, 103_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 103_001)
-    key: Any = test.dataframe[0].key
-    rerun(test)
-    assert test.dataframe[0].key != key
-    assert "selected" not in texts(test)
+    pressed(test, "alerts-at-acknowledge")
+    assert {task for task, state in states(raised).items() if state == "acknowledged"} == {"t3"}
 
 
 # ------------------------------------------------------------------ incidents
@@ -288,13 +356,13 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
         incident.is_incident, member.incident_id, member.inhibited = True, incident.id, True
         writer.incidents.add(incident.id, member.id, T0_MS, covered=True)
     test = view("alerts")
-    assert next(found.value for found in test.subheader) == "Open: 2 alerts"
-    assert list(table(test)["summary"]) == ["t4 stands still", "t2 took 61000"]
-    assert list(table(test)["alerts"]) == ["1", ""]
-    assert test.expander[0].label == "1 alert behind: t4 stands still"
-    assert list(test.expander[0].dataframe[0].value["summary"]) == ["t3 took 61000"]
+    assert next(found.value for found in test.subheader) == "Open: 1 incident, 1 other alert"
+    assert titles(test) == ["t4 stands still", "t2 took 61000"]
+    listed = lists(test)[0]["rows"]
+    assert [row["n_behind"] for row in listed] == ["1 alert behind it", ""]
+    assert [row["title"] for row in listed[0]["behind"]] == ["t3 took 61000"]
     of_query = view("alerts", query=member.query)  # looked for by itself
-    assert "t3 took 61000" in [summary for found in of_query.dataframe for summary in found.value["summary"]]
+    assert "t3 took 61000" in titles(of_query)
     assert "Part of the incident: t4 stands still" in " ".join(box.value for box in view("alert", id=member.id).info)
     shown = view("alert", id=incident.id)
     assert "Alerts behind it: 1" in [found.value for found in shown.subheader]

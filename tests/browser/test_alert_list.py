@@ -1,0 +1,111 @@
+"""The list of alerts under the hands of somebody on call: one click, keys, back; and what is hard to read on a page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OwnVisitor, Site
+
+CUT = """() => [...document.querySelectorAll('.clustercep-alerts a, h1, h2, h3, [data-testid=stMetricLabel]')]
+    .filter(node => node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).display !== 'inline')
+    .map(node => node.textContent)"""
+CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+
+
+def rows(page: Page, label: str = "Over alerts") -> Any:
+    """The rows of a list that are shown, in their order."""
+    return page.get_by_role("list", name=label, exact=True).get_by_role("link")
+
+
+def test_one_click_opens_an_alert_and_back_keeps_the_filters(visitor: OwnVisitor) -> None:
+    own = visitor()
+    page = own.open("alerts?state=resolved&text=node5", "Alerts")
+    expect(page.get_by_label("Search", exact=True)).to_have_value("node5")
+    expect(rows(page).first).to_be_visible()
+    n = rows(page).count()
+    title = rows(page).first.get_attribute("title") or rows(page).first.inner_text()
+    rows(page).first.click()
+    own.settled(re.compile(re.escape(title[:40])))
+    expect(page).to_have_url(re.compile(r"/alert\?id="))
+    assert len(page.context.pages) == 1
+    page.go_back()
+    own.settled("Alerts")
+    expect(page).to_have_url(re.compile("text=node5"))
+    expect(page.get_by_label("Search", exact=True)).to_have_value("node5")
+    expect(rows(page)).to_have_count(n)
+
+
+def test_rows_are_walked_and_opened_by_keys(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    page = own.open("alerts?state=resolved", "Alerts")
+    incidents = {told["id"]: told for told in served.summary["incidents"]}
+    shown = rows(page)
+    expect(shown).to_have_count(len(incidents))
+    shown.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(shown.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(shown.first).to_be_focused()
+    page.keyboard.press("End")
+    expect(shown.last).to_be_focused()
+    page.keyboard.press("Home")
+    folded = page.get_by_role("button", name=re.compile("behind it$")).first
+    expect(folded).to_have_attribute("aria-expanded", "false")
+    incident = page.locator(".clustercep-alerts .row:has(button)").get_by_role("link").first
+    incident.focus()
+    page.keyboard.press("ArrowRight")
+    expect(folded).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    behind = page.get_by_role("list", name=re.compile("^Behind: ")).get_by_role("link").first
+    expect(behind).to_be_focused()
+    page.keyboard.press("Enter")
+    own.settled(re.compile("."))
+    expect(page).to_have_url(re.compile(r"/alert\?id="))
+    own.reads("Part of the incident")
+
+
+@pytest.mark.parametrize("width", [1_440, 800])
+def test_titles_and_headings_wrap_and_are_not_cut(visitor: OwnVisitor, width: int) -> None:
+    own = visitor(width=width)
+    page = own.open("alerts", "Alerts")
+    expect(rows(page, "Open alerts").first).to_be_visible()
+    assert page.evaluate(CUT) == []
+    own.at_ease()
+
+
+def test_the_decisive_line_and_the_commands_are_there_to_copy(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor(width=1_440)
+    alert = next(alert for alert in served.found if alert["query"] == "data-pull-straggler")
+    page = own.open(f"alert?id={alert['id']}", re.compile("slow fetch"))
+    expect(page.get_by_test_id("stCode").first).to_contain_text("from map-output for attempt_")
+    expect(page.get_by_test_id("stCode").first).to_be_in_viewport(ratio=1)
+    expect(page.get_by_text("yarn application -status application_").first).to_be_visible()
+    expect(page.get_by_test_id("stVegaLiteChart").first.locator("svg")).to_contain_text("▶")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_is_readable(visitor: OwnVisitor, served: Site, scheme: Any) -> None:
+    own = visitor()
+    own.page.emulate_media(color_scheme=scheme)
+    alert = served.found[0]["id"]
+    pages = (
+        ("alerts", "Alerts"), (f"alert?id={alert}", re.compile(".")), ("jobs", "Jobs"), ("cluster", "Cluster"),
+        ("reports", "Reports"), ("queries", "Queries"), ("health", "Health"),
+    )  # fmt: skip
+    faults = []
+    for path, title in pages:
+        page = own.open(path, title)
+        expect(page.locator('[data-stale="true"]')).to_have_count(0)  # they fade while something newer is awaited
+        found = Axe().run(page, options=CONTRAST).response
+        faults += [
+            f"{path}: {node['html'][:160]} {node['any'][0]['message']}"
+            for violation in found["violations"]
+            for node in violation["nodes"]
+        ]
+    own.page.emulate_media(color_scheme="light")
+    assert not faults, "\n".join(faults)
