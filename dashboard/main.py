@@ -20,6 +20,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts this file's folder on the path, 
 
 from app.errors import AppError  # noqa: E402  # after the path
 from dashboard import links, login, sidebar, watch_banner  # noqa: E402
+from dashboard.events.source import history_only  # noqa: E402
 from dashboard.text import md  # noqa: E402
 
 ICON = Path(__file__).with_name("icon.svg")  # a symbol's name would be fetched from a server far away
@@ -102,7 +103,15 @@ def main() -> None:
 
 
 def _to_first_page() -> None:
-    links.go(DEMO if watch_banner.is_demo() else PAGES[0].name, **st.query_params.to_dict())
+    first = DEMO if watch_banner.is_demo() else "jobs" if _history_only() else PAGES[0].name
+    links.go(first, **st.query_params.to_dict())
+
+
+def _history_only() -> bool:
+    try:
+        return history_only()
+    except AppError:  # the first page says why
+        return False
 
 
 def _admitted() -> bool:

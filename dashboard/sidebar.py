@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import login, times
+from dashboard.events.source import history_only
 from dashboard.looks import ICONS, SEVERITIES
 from dashboard.store import AppError, Watch, now_ms, store, watched
 from dashboard.store import settings as read_settings
@@ -25,6 +26,9 @@ def show() -> None:
 @st.fragment(run_every=15)
 def _status() -> None:
     try:
+        if history_only():
+            st.caption(":material/inventory_2: Only history is known here: nothing is watched.")
+            return
         n_open, watch = store().n_open_alerts(), watched(store(), now_ms())
     except AppError:
         st.badge("store cannot be read", icon=":material/error:", color="red")

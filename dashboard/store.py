@@ -33,6 +33,8 @@ from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
+from app.event_store import EventStoreReader
+from app.event_store.folder import is_here
 from app.live.assembly import open_event_log, store_url
 from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings
@@ -73,6 +75,25 @@ def store() -> Store:
     return _store(store_url(chosen), _identity(file))
 
 
+def live_store() -> Store | None:
+    """As `store`; None where nobody has made its database yet, on this machine where it is looked for."""
+    chosen = settings().store
+    if chosen.url is None and chosen.url_file is None and not (chosen.directory / SQLITE_FILE).is_file():
+        return None
+    return store()
+
+
+def history() -> EventStoreReader | None:
+    """The event store that `clustercep ingest` fills, where it is on this machine; None elsewhere."""
+    url = settings().event_store_url
+    return _history(url) if is_here(url) else None
+
+
+def history_place() -> str:
+    """What people call that store: a path of this machine."""
+    return settings().event_store_url.removeprefix("file://")
+
+
 def event_log() -> EventLogReader:
     """The events that the pipeline logged; raises as `store` does."""
     return open_event_log(settings(), store())
@@ -101,6 +122,12 @@ def _store(url: str, identity: tuple[int, int]) -> Store:
     """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
     del identity
     return open_store(url, make=False)
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _history(url: str) -> EventStoreReader:
+    """It remembers the commits that it has read."""
+    return EventStoreReader(url)
 
 
 @st.cache_resource(show_spinner="Reading the report", max_entries=8)
@@ -136,6 +163,7 @@ __all__ = [
     "AppError",
     "Cursor",
     "EventLogReader",
+    "EventStoreReader",
     "EvidenceRow",
     "LateEventRow",
     "NotFoundError",
@@ -166,7 +194,10 @@ __all__ = [
     "end_silence",
     "event_log",
     "hidden_by",
+    "history",
+    "history_place",
     "interval_section",
+    "live_store",
     "now_ms",
     "read_matchers",
     "report",

@@ -6,7 +6,7 @@ span of time. Columns that a row group has no value of are not read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -131,6 +131,13 @@ def touching(table: pa.Table, types: Collection[str] | None, from_ms: int | None
         if wanted is not None:
             mask = wanted if mask is None else pc.and_(mask, wanted)
     return table if mask is None else table.filter(mask)
+
+
+def with_values_of(table: pa.Table, equal: Mapping[str, str]) -> pa.Table:
+    """The rows whose columns have these values."""
+    for name, value in equal.items():
+        table = table.filter(pc.fill_null(pc.equal(table.column(name), value), False))
+    return table
 
 
 def _with_values(table: pa.Table) -> pa.Table:

@@ -74,6 +74,9 @@ class _Part:
 class EventLogReader:
     """The events of committed steps; safe for several threads."""
 
+    is_live = True
+    """More may come at any time."""
+
     def __init__(self, folder: Path, committed: Callable[[], Mapping[str, int]]) -> None:
         """`committed`: the last committed step of each epoch that the store knows (`Store.event_log_positions`)."""
         self._folder = folder
@@ -109,6 +112,7 @@ class EventLogReader:
         from_ms: int | None = None,
         to_ms: int | None = None,
         where: pc.Expression | None = None,
+        equal: Mapping[str, str] | None = None,
         columns: None = None,
     ) -> EventBatch: ...
 
@@ -120,6 +124,7 @@ class EventLogReader:
         from_ms: int | None = None,
         to_ms: int | None = None,
         where: pc.Expression | None = None,
+        equal: Mapping[str, str] | None = None,
         columns: Sequence[str],
     ) -> pa.Table: ...
 
@@ -130,21 +135,25 @@ class EventLogReader:
         from_ms: int | None = None,
         to_ms: int | None = None,
         where: pc.Expression | None = None,
+        equal: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
     ) -> EventBatch | pa.Table:
         """The events of these types whose interval touches the closed span, in stream order, no id twice.
 
-        `where` is about columns of the events; one that no event of the span has is null for all. With `columns` a
-        table of just these (null where no event has them), else a batch. Of copies of an event (one id) the first in
-        stream order counts. Raises EventLogError, StoreError; ValueError when `where` does not fit the columns' types.
+        `where` is about columns of the events; one that no event of the span has is null for all. `equal`: values of
+        attributes about which copies of an event agree; what has others is left out before anything is put in order.
+        With `columns` a table of just these (null where no event has them), else a batch. Of copies of an event (one
+        id) the first in stream order counts. Raises EventLogError, StoreError; ValueError when `where` does not fit the
+        columns' types.
         """
         needed = None if where is not None or columns is None else {*columns, *(name for name, _ in layout.ORDER)}
         if needed is not None:
-            needed |= {"type", "t_hi_ms"}
+            needed |= {"type", "t_hi_ms", *(equal or {})}
         with ExitStack() as opened:
             tables = [
-                layout.touching(table, types, from_ms, to_ms)
+                layout.with_values_of(layout.touching(table, types, from_ms, to_ms), equal or {})
                 for part in self._parts(opened, types, from_ms, to_ms)
+                if not equal or equal.keys() <= set(part.group.columns)
                 if (table := self._table(part, needed)) is not None
             ]
         found = in_order(self._united(tables))

@@ -23,7 +23,7 @@ from dashboard.cluster.data import (
     step_of,
 )
 from dashboard.cluster.hottest import NEEDED, hottest
-from dashboard.store import EventLogReader
+from dashboard.events.source import EventSource
 from dashboard.times import Span
 
 SLICE_EVENTS = 1_000_000
@@ -51,7 +51,7 @@ class MetricNames:
     n_hosts: int
 
 
-def metric_names(log: EventLogReader, from_ms: int, to_ms: int) -> MetricNames:
+def metric_names(log: EventSource, from_ms: int, to_ms: int) -> MetricNames:
     """Metrics with a sample in the last PROBE_MS of the span; of the whole span when there is none."""
     for begin_ms in sorted({max(from_ms, to_ms - PROBE_MS), from_ms}, reverse=True):
         found: dict[str, str] = {}
@@ -67,7 +67,7 @@ def metric_names(log: EventLogReader, from_ms: int, to_ms: int) -> MetricNames:
     return MetricNames({}, 0)
 
 
-def read_hottest(log: EventLogReader, from_ms: int, to_ms: int, hosts_with: str) -> pd.DataFrame:
+def read_hottest(log: EventSource, from_ms: int, to_ms: int, hosts_with: str) -> pd.DataFrame:
     """See cluster.hottest.hottest, of the last PROBE_MS of the span."""
     names = pa.array(sorted(NEEDED))
     parts = _slices(log, ("name", "host", "value", "t_hi_ms"), max(from_ms, to_ms - PROBE_MS), to_ms, whole=True)
@@ -77,7 +77,7 @@ def read_hottest(log: EventLogReader, from_ms: int, to_ms: int, hosts_with: str)
     )
 
 
-def read_grid(log: EventLogReader, metric: str, from_ms: int, to_ms: int, hosts_with: str) -> tuple[HostGrid, int]:
+def read_grid(log: EventSource, metric: str, from_ms: int, to_ms: int, hosts_with: str) -> tuple[HostGrid, int]:
     """The samples of a metric in the closed span by host and column, and their step.
 
     Only hosts whose name contains `hosts_with`, in any case. Hosts that only have other metrics get a row too.
@@ -108,7 +108,7 @@ class Load:
     """Metrics that the load is derived from."""
 
 
-def read_load(log: EventLogReader, metric: str, from_ms: int, to_ms: int) -> Load:
+def read_load(log: EventSource, metric: str, from_ms: int, to_ms: int) -> Load:
     """Of the metric when the load is derived from it, else of whatever it is derived from."""
     columns = ("type", "t_lo_ms", "t_hi_ms", "clock_id", "name", "val", "n_missing", "busy_ratio")
     events = log.read(types=("LoadStd", "Balance", "Imbalance"), from_ms=from_ms, to_ms=to_ms, columns=columns)
@@ -120,14 +120,14 @@ def read_load(log: EventLogReader, metric: str, from_ms: int, to_ms: int) -> Loa
     return Load(load_steps(events, bins), episodes(events, PAUSE_STEPS), tuple(names))
 
 
-def read_node_marks(log: EventLogReader, from_ms: int, to_ms: int, hosts_with: str) -> tuple[pd.DataFrame, int]:
+def read_node_marks(log: EventSource, from_ms: int, to_ms: int, hosts_with: str) -> tuple[pd.DataFrame, int]:
     """See cluster_data.node_marks."""
     columns = ("type", "host", "t_lo_ms", "t_hi_ms", "reason")
     events = log.read(types=NODE_EVENTS, from_ms=from_ms, to_ms=to_ms, columns=columns)
     return node_marks(_with_hosts(events, hosts_with), MAX_MARKS)
 
 
-def read_host(log: EventLogReader, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
+def read_host(log: EventSource, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
     """All metrics of one host (see cluster_data.metric_series)."""
     columns = ("name", "unit", "host", "value", "t_lo_ms", "t_hi_ms")
     tables = [
@@ -139,7 +139,7 @@ def read_host(log: EventLogReader, host: str, from_ms: int, to_ms: int) -> pd.Da
 
 
 def _slices(
-    log: EventLogReader, columns: tuple[str, ...], from_ms: int, to_ms: int, *, whole: bool = False
+    log: EventSource, columns: tuple[str, ...], from_ms: int, to_ms: int, *, whole: bool = False
 ) -> Iterator[tuple[pa.Table, int, int]]:
     """Samples by slices of time (samples, from, to), both ends inclusive.
 
@@ -154,7 +154,7 @@ def _slices(
         yield samples.select(list(columns)), begin_ms, end_ms
 
 
-def _cut(log: EventLogReader, from_ms: int, to_ms: int) -> Iterator[Span]:
+def _cut(log: EventSource, from_ms: int, to_ms: int) -> Iterator[Span]:
     """The span in parts of about SLICE_EVENTS samples at most, however unevenly they lie: an address may ask for all
     years there are.
     """

@@ -14,6 +14,15 @@ from engine.events import BoolArray, Float64Array, Int64Array
 
 ATTEMPT_TYPES = ("MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample")
 PHASES = ("shuffle_ms", "sort_ms", "reduce_ms")
+USES = (
+    "n_input_records",
+    "input_bytes",
+    "n_output_records",
+    "output_bytes",
+    "n_spilled_records",
+    "gc_ms",
+    "cpu_ms",
+)
 ATTEMPT_COLUMNS = (
     "type",
     "t_lo_ms",
@@ -29,6 +38,7 @@ ATTEMPT_COLUMNS = (
     "elapsed_ms",
     "task_type",
     *PHASES,
+    *USES,
 )
 """What `attempts` reads of the event log."""
 
@@ -56,8 +66,9 @@ def attempts(events: pa.Table, known_until_ms: int, *, job_ended: bool) -> pd.Da
 
     Columns: attempt_id, task_id, kind (MAP, REDUCE), host, rack, status (Hadoop's, RUNNING, or NO END SEEN when the job
     is over), start_lo_ms, start_hi_ms, end_lo_ms, end_hi_ms, duration_ms, progress, shuffle_ms, sort_ms, reduce_ms,
-    start_seen. Without an end, end_*_ms is `known_until_ms`; without a start, it is computed from the end and the
-    period; where that is unknown too, an attempt has no duration and begins at its end.
+    USES (NaN where the end was told without them), start_seen. Without an end, end_*_ms is `known_until_ms`; without a
+    start, it is computed from the end and the period; where that is unknown too, an attempt has no duration and begins
+    at its end.
     """
     frame = event_frame(events, ATTEMPT_COLUMNS)
     frame = frame[frame["attempt_id"].notna()].sort_values(["t_lo_ms", "t_hi_ms"], kind="stable")
@@ -72,7 +83,7 @@ def attempts(events: pa.Table, known_until_ms: int, *, job_ended: bool) -> pd.Da
     for name in ("task_id", "host", "rack"):
         table[name] = _coalesced([part[name] for part in known], index)
     table["kind"] = np.where(index.astype(str).str.contains("_r_", regex=False), "REDUCE", "MAP")
-    for name in PHASES:
+    for name in (*PHASES, *USES):
         table[name] = summaries[name].reindex(index).astype(float)
     period_ms = ends["period_ms"].reindex(index).astype(float)
     table["start_seen"] = index.isin(starts.index)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
 from app.heuristics.from_events import COLUMNS, TYPES, job_figures
 from app.heuristics.judging import Judgement, judged
 from app.heuristics.printing import measure_text, severity_text, value_text
 from app.heuristics.severity import Finding, Measure, Severity
+from collectors.hadoop_ids import cluster_start_ms, is_job
+from dashboard.events.source import EventSource
 from dashboard.jobs.reading import SLACK_MS, JobEvents
-from dashboard.store import EventLogReader
 from dashboard.text import inert
 
 SIGNS = {
@@ -23,12 +24,19 @@ SIGNS = {
 MAX_TASKS_SHOWN = 5
 
 
-def judge(log: EventLogReader, found: JobEvents) -> Judgement:
+def judge(log: EventSource, found: JobEvents) -> Judgement:
     """A job that has ended, by what the event log has of it."""
     job_id = str(found.job["job_id"])
     begin_ms, end_ms = (int(edge) for edge in found.span_ms)
-    events = log.read(types=TYPES, from_ms=begin_ms - SLACK_MS, to_ms=end_ms + SLACK_MS, columns=COLUMNS)
-    mine = events.filter(pc.fill_null(pc.equal(events.column("job_id"), job_id), False))
+    span: dict[str, int] = {"from_ms": begin_ms - SLACK_MS, "to_ms": end_ms + SLACK_MS}
+    mine = log.read(types=TYPES, **span, equal={"job_id": job_id}, columns=COLUMNS)
+    start_ms = cluster_start_ms(job_id) if is_job(job_id) else None
+    if start_ms is not None and not span["from_ms"] <= start_ms <= span["to_ms"]:
+        # Settings are of no time: they lie where the id says that the cluster started.
+        own = log.read(
+            types=("JobSettings",), from_ms=start_ms, to_ms=start_ms, equal={"job_id": job_id}, columns=COLUMNS
+        )
+        mine = pa.concat_tables([mine, own], promote_options="permissive")
     return judged(job_figures(job_id, mine))
 
 

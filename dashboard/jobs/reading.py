@@ -9,7 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.heuristics.corrected import AT_END
+from collectors.history.whole_counters import task_counters
 from collectors.time_units import DAY_MS, HOUR_MS
+from dashboard.events.source import EventSource
 from dashboard.jobs.data import ATTEMPT_COLUMNS, ATTEMPT_TYPES, FETCH_COLUMNS, attempts, fetches
 from dashboard.jobs.list import (
     ACTIVITY_TYPES,
@@ -23,36 +26,71 @@ from dashboard.jobs.list import (
     n_by_job,
     open_jobs,
 )
-from dashboard.store import EventLogReader
 
 START_TYPES = ("MapStart", "ReducerStart")
 END_TYPES = ("MapEnd", "ReducerEnd")
 SLACK_MS = 10 * 60_000
 """How far outside of a job's span its events are looked for: clocks differ, and attempts may end after their job."""
 
+MAX_JOB_EVENTS = 200_000
+"""Starts and ends of jobs of which a list is made."""
+MAX_COUNTERS = 5_000
+"""Attempts whose counters are read: some kilobytes each."""
+MAX_ENDS = 5_000_000
+"""Ends of attempts that are looked through for those that failed."""
+
 OPEN = (RUNNING, QUIET)
 
 _COLUMNS = tuple(dict.fromkeys((*ATTEMPT_COLUMNS, *FETCH_COLUMNS, "size_bytes")))
 
 
-def read_jobs(log: EventLogReader) -> tuple[pd.DataFrame, int]:
-    """All jobs (see job_list.job_list), and up to when the log tells anything (0 for an empty log)."""
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs that are known."""
+
+    table: pd.DataFrame
+    """See job_list.job_list."""
+    known_until_ms: int
+    """Up to when anything is known; 0 where nothing is."""
+    from_ms: int | None
+    """From when on; None for all that there are."""
+
+
+def read_jobs(log: EventSource) -> Jobs:
+    """All jobs, the latest where they are very many."""
     span = log.span()
     if span is None:
-        return job_list(_of(pa.table({}), JOB_COLUMNS), {}, 0), 0
-    known_until_ms = span[1]
-    events = log.read(types=JOB_TYPES, columns=JOB_COLUMNS)
-    return job_list(events, _signs(log, open_jobs(events), known_until_ms), known_until_ms), known_until_ms
+        return Jobs(job_list(_of(pa.table({}), JOB_COLUMNS), {}, 0), 0, None)
+    from_ms = _first_listed_ms(log, span)
+    events = log.read(types=JOB_TYPES, from_ms=from_ms, columns=JOB_COLUMNS)
+    return Jobs(job_list(events, _signs(log, open_jobs(events), span[1]), _judged_ms(log, span)), span[1], from_ms)
 
 
-def n_failed_attempts(log: EventLogReader, jobs: pd.DataFrame) -> list[int]:
-    """How many attempts of each of these jobs (rows of `read_jobs`) failed."""
+def _first_listed_ms(log: EventSource, span: tuple[int, int]) -> int | None:
+    """From when on jobs are listed, so that they are not too many; None: all are."""
+    from_ms: int | None = None
+    while log.count(types=JOB_TYPES, from_ms=from_ms) > MAX_JOB_EVENTS:
+        begin_ms = span[0] if from_ms is None else from_ms
+        if span[1] - begin_ms <= DAY_MS:
+            break  # files count whole, so that a shorter span would not have fewer for certain
+        from_ms = (begin_ms + span[1]) // 2
+    return from_ms
+
+
+def _judged_ms(log: EventSource, span: tuple[int, int]) -> int:
+    """Until when jobs would have given a sign: of a history none is to be expected any more."""
+    return span[1] if log.is_live else span[1] + QUIET_MS + 1
+
+
+def n_failed_attempts(log: EventSource, jobs: pd.DataFrame) -> list[int] | None:
+    """How many attempts of each of these jobs (rows of `read_jobs`) failed; None where too many would be looked at."""
     if not len(jobs):
         return []
     from_ms = int(jobs["start_lo_ms"].fillna(jobs["seen_ms"]).min()) - SLACK_MS
     to_ms = int(jobs["seen_ms"].max()) + SLACK_MS
-    events = log.read(types=END_TYPES, from_ms=from_ms, to_ms=to_ms, columns=("job_id", "status"))
-    failed = events.filter(pc.fill_null(pc.equal(events.column("status"), "FAILED"), False))
+    if log.count(types=END_TYPES, from_ms=from_ms, to_ms=to_ms) > MAX_ENDS:
+        return None
+    failed = log.read(types=END_TYPES, from_ms=from_ms, to_ms=to_ms, equal={"status": "FAILED"}, columns=("job_id",))
     return n_by_job(failed, jobs["job_id"].tolist())
 
 
@@ -86,38 +124,56 @@ class JobEvents:
         return float(begin), max(float(end), float(begin) + 1.0)
 
 
-def read_job(log: EventLogReader, job_id: str) -> JobEvents | None:
+def read_job(log: EventSource, job_id: str) -> JobEvents | None:
     """One job; None when the log has neither its start nor its end."""
     span = log.span()
     if span is None:
         return None
-    events = _of_job(log.read(types=JOB_TYPES, columns=JOB_COLUMNS), job_id)
+    events = log.read(types=JOB_TYPES, equal={"job_id": job_id}, columns=JOB_COLUMNS)
     if not events.num_rows:
         return None
-    [job] = (row for _, row in job_list(events, _signs(log, open_jobs(events), span[1]), span[1]).iterrows())
+    [job] = (
+        row for _, row in job_list(events, _signs(log, open_jobs(events), span[1]), _judged_ms(log, span)).iterrows()
+    )
     is_open = job["state"] in OPEN
     start_ms = job["start_lo_ms"]
-    found = log.read(
+    mine = log.read(
         types=(*ATTEMPT_TYPES, "DataPull", "DataIO"),
         from_ms=None if pd.isna(start_ms) else int(start_ms) - SLACK_MS,
         to_ms=None if is_open else int(job["seen_ms"]) + SLACK_MS,
+        equal={"job_id": job_id},
         columns=_COLUMNS,
     )
-    mine = _of_job(found, job_id)
     if job["state"] == QUIET and mine.num_rows:
         job["seen_ms"] = max(job["seen_ms"], float(pc.max(mine.column("t_hi_ms")).as_py()))
         job["duration_ms"] = max(0.0, job["seen_ms"] - job["start_lo_ms"])
     known_until_ms = int(span[1] if job["state"] == RUNNING else job["seen_ms"])
+    table = attempts(_of_types(mine, ATTEMPT_TYPES), known_until_ms, job_ended=job["state"] != RUNNING)
+    memory = {} if is_open or len(table) > MAX_COUNTERS else _memory_bytes(log, job)
     return JobEvents(
         job=job,
         known_until_ms=known_until_ms,
-        attempts=attempts(_of_types(mine, ATTEMPT_TYPES), known_until_ms, job_ended=job["state"] != RUNNING),
+        attempts=table.assign(memory_bytes=table["attempt_id"].map(memory).astype(float)),
         pulls=fetches(_of_types(mine, ("DataPull",))),
         changes=_of_types(mine, ("DataIO",)),
     )
 
 
-def read_attempts_on(log: EventLogReader, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
+def _memory_bytes(log: EventSource, job: pd.Series) -> dict[str, float]:
+    """Physical memory at the end of each attempt of a job that is over, where its counters are kept."""
+    found = log.read(
+        types=("AttemptCounters",),
+        from_ms=None if pd.isna(job["start_lo_ms"]) else int(job["start_lo_ms"]) - SLACK_MS,
+        to_ms=int(job["seen_ms"]) + SLACK_MS,
+        equal={"job_id": str(job["job_id"])},
+        columns=("attempt_id", "counters"),
+    )
+    pairs = zip(found.column("attempt_id").to_pylist(), found.column("counters").to_pylist(), strict=True)
+    counters = {attempt_id: task_counters(text) for attempt_id, text in pairs}
+    return {name: float(known[AT_END]) for name, known in counters.items() if known is not None and AT_END in known}
+
+
+def read_attempts_on(log: EventSource, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
     """Attempts (see job_data.attempts) that ran on a host at some time of the closed span.
 
     Those that began more than LOOK_BACK_MS before it, and have not ended in it, are not found; those that ended more
@@ -154,10 +210,9 @@ def _slices(from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
         yield begin_ms, min(begin_ms + length_ms - 1, to_ms)
 
 
-def _on_host(log: EventLogReader, types: Sequence[str], host: str, from_ms: int, to_ms: int) -> pa.Table:
+def _on_host(log: EventSource, types: Sequence[str], host: str, from_ms: int, to_ms: int) -> pa.Table:
     """An event whose interval touches two slices comes with both: attempts have one start and one end all the same."""
-    events = log.read(types=types, from_ms=from_ms, to_ms=to_ms, columns=ATTEMPT_COLUMNS)
-    return events.filter(pc.fill_null(pc.equal(events.column("host"), host), False))
+    return log.read(types=types, from_ms=from_ms, to_ms=to_ms, equal={"host": host}, columns=ATTEMPT_COLUMNS)
 
 
 def _have_not_ended(found: Sequence[pa.Table]) -> bool:
@@ -168,7 +223,7 @@ def _have_not_ended(found: Sequence[pa.Table]) -> bool:
     return not names[START_TYPES] <= names[END_TYPES]
 
 
-def _signs(log: EventLogReader, job_ids: Collection[str], known_until_ms: int) -> dict[str, int]:
+def _signs(log: EventSource, job_ids: Collection[str], known_until_ms: int) -> dict[str, int]:
     """The last sign of life of jobs without an end: it matters whether there was one within QUIET_MS."""
     if not job_ids:
         return {}
@@ -176,10 +231,6 @@ def _signs(log: EventLogReader, job_ids: Collection[str], known_until_ms: int) -
     events = log.read(types=ACTIVITY_TYPES, from_ms=from_ms, columns=("job_id", "t_hi_ms"))
     wanted = pc.is_in(events.column("job_id"), value_set=pa.array(sorted(job_ids), pa.string()))
     return last_signs(events.filter(wanted))
-
-
-def _of_job(events: pa.Table, job_id: str) -> pa.Table:
-    return events.filter(pc.fill_null(pc.equal(events.column("job_id"), job_id), False))
 
 
 def _of_types(events: pa.Table, types: Sequence[str]) -> pa.Table:
@@ -192,4 +243,4 @@ def _of(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return table
 
 
-__all__ = ["JobEvents", "n_failed_attempts", "read_attempts_on", "read_job", "read_jobs"]
+__all__ = ["JobEvents", "Jobs", "n_failed_attempts", "read_attempts_on", "read_job", "read_jobs"]

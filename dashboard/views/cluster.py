@@ -30,9 +30,10 @@ from dashboard.cluster.reading import (
     read_load,
     read_node_marks,
 )
+from dashboard.events.source import EventSource, chosen_source
 from dashboard.jobs.data import chosen_attempts, lanes
 from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
-from dashboard.store import AlertFilter, AlertRow, event_log, store
+from dashboard.store import AlertFilter, AlertRow, live_store
 from dashboard.text import inert, md
 from dashboard.times import duration, followed_span_picker, shown, zone
 
@@ -54,17 +55,19 @@ ORDERS: tuple[HostOrder, ...] = ("highest first", "name")
 def page() -> None:
     """The heat map and what belongs to its span."""
     st.title("Cluster")
-    log = event_log()
-    known = log.span()
-    if known is None:
-        _nothing("The event log is empty.")
+    source = chosen_source()
+    if source is None:
+        _nothing("No event is known.")
         return
+    log, known = source.events, source.span
     (from_ms, to_ms), follows = followed_span_picker("cluster", known, DEFAULT_SPAN_MS)
-    if follows:
-        _follow(known[1])
+    if follows and log.is_live:
+        _follow(known[1], log)
     names = metric_names(log, from_ms, to_ms)
     if not names.units:
-        _nothing(f"There is no sample between {shown(from_ms)} and {shown(to_ms)}; the log ends at {shown(known[1])}.")
+        _nothing(
+            f"There is no sample between {shown(from_ms)} and {shown(to_ms)}; what is known ends at {shown(known[1])}."
+        )
         return
     metric, aggregation, order, hosts_with = _choices(names)
     axis = TimeAxis(from_ms, to_ms, zone().key)
@@ -77,7 +80,7 @@ def page() -> None:
     _alerts(from_ms, to_ms, axis)
     _heat(found, metric, names.units[metric], marks, n_more, axis)
     _load(read_load(log, metric, from_ms, to_ms), metric, axis)
-    _host(found, axis)
+    _host(found, axis, log)
 
 
 def _nothing(reason: str) -> None:
@@ -107,9 +110,9 @@ def _choices(names: MetricNames) -> tuple[str, Aggregation, HostOrder, str]:
 
 
 @st.fragment(run_every=REFRESH_S)
-def _follow(until_ms: int) -> None:
+def _follow(until_ms: int, log: EventSource) -> None:
     """Show the page anew once more is known than when it was made."""
-    known = event_log().span()
+    known = log.span()
     if known is not None and known[1] > until_ms:
         st.rerun()
     st.caption(f"Up to {shown(until_ms)}, and further as events come.")
@@ -147,7 +150,10 @@ def _n_episodes(n: int) -> str:
 
 def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
     wanted = AlertFilter(from_ms=from_ms, to_ms=to_ms, merged=False, limit=MAX_ALERTS)
-    rows = store().alerts(wanted)
+    alerts = live_store()
+    if alerts is None:
+        return  # what the events come from says that no alert is known
+    rows = alerts.alerts(wanted)
     if not rows:
         st.caption("No alert in this span.")
         return
@@ -163,7 +169,7 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
     )
     st.altair_chart(alert_chart(frame, axis), alt="Alerts over time, by query")
     if len(rows) == MAX_ALERTS:
-        n, exact = store().count_alerts(wanted)
+        n, exact = alerts.count_alerts(wanted)
         st.caption(f"The latest {MAX_ALERTS} of {n:,}{'' if exact else ' or more'} alerts.")
     given: dict[str, Any] = {"from": from_ms, "to": to_ms}
     links.link("alerts", "Alerts of this span", icon=":material/notifications_active:", **given)
@@ -241,7 +247,7 @@ def _load(load: Load, metric: str, axis: TimeAxis) -> None:
     )
 
 
-def _host(found: HeatMap, axis: TimeAxis) -> None:
+def _host(found: HeatMap, axis: TimeAxis, log: EventSource) -> None:
     st.subheader("One host")
     host = st.selectbox(
         "Host",
@@ -259,13 +265,13 @@ def _host(found: HeatMap, axis: TimeAxis) -> None:
         st.caption(
             f"It shares a row of the heat map with {', '.join(md(name, 40) for name in beside if name != host)}."
         )
-    _metrics_of(host, axis)
-    _attempts_on(host, axis)
+    _metrics_of(host, axis, log)
+    _attempts_on(host, axis, log)
     links.link("alerts", f"Alerts of {md(host, 60)}", icon=":material/notifications_active:", host=host)
 
 
-def _metrics_of(host: str, axis: TimeAxis) -> None:
-    series = read_host(event_log(), host, int(axis.from_ms), int(axis.to_ms))
+def _metrics_of(host: str, axis: TimeAxis, log: EventSource) -> None:
+    series = read_host(log, host, int(axis.from_ms), int(axis.to_ms))
     if not len(series):
         st.info("This host has no sample in the span.", icon=":material/show_chart:")
         return
@@ -280,8 +286,8 @@ def _metrics_of(host: str, axis: TimeAxis) -> None:
         st.caption(f"The first {MAX_METRICS} of {len(names):,} metrics by name; not shown: {left}")
 
 
-def _attempts_on(host: str, axis: TimeAxis) -> None:
-    table = read_attempts_on(event_log(), host, int(axis.from_ms), int(axis.to_ms))
+def _attempts_on(host: str, axis: TimeAxis, log: EventSource) -> None:
+    table = read_attempts_on(log, host, int(axis.from_ms), int(axis.to_ms))
     if not len(table):
         st.caption("No attempt is known to have run there in this span.")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,6 +20,8 @@ from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_ch
 from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
 from dashboard.cluster.bins import bins_over, occupancy
 from dashboard.cluster.data import natural_key
+from dashboard.events.source import HISTORY, LIVE, PARAMETER, Source, sources, tell
+from dashboard.jobs.attempt_table import show_all, show_earlier, show_unusual
 from dashboard.jobs.curves import begun_and_finished, life_times, peak_of, queued_data, thinned_queue
 from dashboard.jobs.data import (
     STRAGGLER_RULE,
@@ -30,7 +33,8 @@ from dashboard.jobs.data import (
 from dashboard.jobs.heuristics import advised, judge, rows
 from dashboard.jobs.list import QUIET, RUNNING
 from dashboard.jobs.reading import JobEvents, read_job, read_jobs
-from dashboard.store import AlertFilter, AlertRow, event_log, settings, store
+from dashboard.jobs.unusual import unusual
+from dashboard.store import AlertFilter, AlertRow, live_store, settings
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown, zone
 from dashboard.units import duration_texts, size_texts
@@ -57,22 +61,34 @@ CLOCK, SINCE = "clock", "since the job's start"
 def page() -> None:
     """The job that ?id= names; one that runs is read again every few seconds."""
     job_id = st.query_params.get("id", "")
-    found = read_job(event_log(), job_id) if job_id else None
+    found = _found(job_id) if job_id else None
     if found is None:
         _unknown(job_id)
         return
-    if not found.is_running:
-        _job(found)
+    source, job = found
+    if not job.is_running:
+        _job(job, source)
         return
 
     def again() -> None:
-        now = read_job(event_log(), job_id)
+        now = read_job(source.events, job_id)
         if now is None or not now.is_running:
             st.rerun()
         else:
-            _job(now)
+            _job(now, source)
 
-    st.fragment(again, run_every=_refresh_s(found))()
+    st.fragment(again, run_every=_refresh_s(job))()
+
+
+def _found(job_id: str) -> tuple[Source, JobEvents] | None:
+    """The job where the address looks for it, else in whatever knows it: the event log first."""
+    known = sources()
+    first = [known[name] for name in st.query_params.get_all(PARAMETER) if name in known]
+    for source in dict.fromkeys([*first, *known.values()]):
+        job = read_job(source.events, job_id)
+        if job is not None:
+            return source, job
+    return None
 
 
 def _refresh_s(found: JobEvents) -> int:
@@ -85,18 +101,25 @@ def _unknown(job_id: str) -> None:
         st.info("Which job? Choose one from the list.", icon=":material/work:")
     else:
         st.warning(
-            f"The event log has no job {md(job_id, 100)}. It may be misspelt (ids look like job_1700000000000_0001), "
-            "not have begun yet, or have ended longer ago than store.retention.events keeps.",
+            f"No job {md(job_id, 100)} is known. It may be misspelt (ids look like job_1700000000000_0001), "
+            "not have begun yet, or have ended longer ago than store.retention.events keeps: `clustercep ingest` "
+            "brings its history back.",
             icon=":material/search_off:",
         )
-        _alerts(store().alerts_of_job(job_id, MAX_ALERTS))
+        _alerts(_alerts_of(job_id))
     links.link("jobs", "All jobs", icon=":material/work_history:")
 
 
-def _job(found: JobEvents) -> None:
-    alerts = store().alerts_of_job(str(found.job["job_id"]), MAX_ALERTS)
-    _header(found)
+def _alerts_of(job_id: str) -> Sequence[AlertRow]:
+    alerts = live_store()
+    return () if alerts is None else alerts.alerts_of_job(job_id, MAX_ALERTS)
+
+
+def _job(found: JobEvents, source: Source) -> None:
+    alerts = _alerts_of(str(found.job["job_id"]))
+    _header(found, source)
     _alerts(alerts)
+    found = replace(found, attempts=found.attempts.join(unusual(found.attempts)))
     if not len(found.attempts):
         st.info(
             "Nothing is known of this job's attempts. They come from the job history, the REST interface or the logs "
@@ -104,16 +127,18 @@ def _job(found: JobEvents) -> None:
             icon=":material/hourglass_empty:",
         )
         return
+    show_unusual(found.attempts)
+    show_earlier(found, source)
     axis = _axis(found)
     _attempts(found, axis)
     _progress(found, axis)
     _queue(found, axis)
-    _life_times(found)
+    _life_times(found, source)
     if found.job["state"] not in (RUNNING, QUIET):
-        _heuristics(found)
+        _heuristics(found, source)
 
 
-def _header(found: JobEvents) -> None:
+def _header(found: JobEvents, source: Source) -> None:
     job = found.job
     st.title(md(_known(job["job_name"]), 120))
     st.markdown(f"{md(SIGNS.get(job['state'], job['state']))} · {md(job['job_id'], 80)}")
@@ -121,6 +146,8 @@ def _header(found: JobEvents) -> None:
         st.caption(f"Known up to {shown(found.known_until_ms)}; read again every {_refresh_s(found)} s.")
     elif job["state"] == QUIET:
         st.caption(f"No end has been seen; the last sign of life was at {shown(int(job['seen_ms']))}.")
+    if source.name == HISTORY:
+        tell(source)
     start = "—" if pd.isna(job["start_lo_ms"]) else shown(int(job["start_lo_ms"]))
     counts = found.attempts["status"].value_counts()
     facts = (
@@ -144,7 +171,7 @@ def _header(found: JobEvents) -> None:
         if pd.notna(job["job_name"]):
             links.link("jobs", "Jobs of this name", icon=":material/history:", name=str(job["job_name"])[:200])
         begin, end = (int(edge) for edge in found.span_ms)
-        meanwhile: dict[str, Any] = {"from": begin, "to": end}
+        meanwhile: dict[str, Any] = {"from": begin, "to": end, PARAMETER: None if source.name == LIVE else source.name}
         links.link("cluster", "The cluster meanwhile", icon=":material/dns:", **meanwhile)
         for label, url in elsewhere:
             st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
@@ -216,17 +243,20 @@ def _attempts(found: JobEvents, axis: TimeAxis) -> None:
         "failed, a square was killed, a triangle still runs or has no end; without a mark it succeeded. Attempts of a "
         "host at one time stand beneath each other; pale ends are times known only to lie in an interval."
     )
-    _attempt_table(table)
+    show_all(table)
 
 
 def _named(job_id: str) -> dict[str, set[str]]:
     """Attempts that alerts of straggler queries name, each with those queries; one of a task marks no attempt of it."""
     patterns = settings().dashboard.straggler_queries
-    queries = tuple(name for name in store().query_names() if any(fnmatchcase(name, pattern) for pattern in patterns))
+    alerts = live_store()
+    if alerts is None:
+        return {}
+    queries = tuple(name for name in alerts.query_names() if any(fnmatchcase(name, pattern) for pattern in patterns))
     named: dict[str, set[str]] = {}
     if not queries:
         return named
-    for alert in store().alerts(AlertFilter(job_id=job_id, queries=queries, limit=MAX_STRAGGLER_ALERTS)):
+    for alert in alerts.alerts(AlertFilter(job_id=job_id, queries=queries, limit=MAX_STRAGGLER_ALERTS)):
         if attempt := {**alert.values, **alert.key}.get("attempt_id"):
             named.setdefault(str(attempt), set()).add(alert.query)
     return named
@@ -248,37 +278,6 @@ def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
         density_chart(occupancy(bins, row, len(names), lo_ms, hi_ms), names, bins, axis),
         alt="How many attempts each host runs over time",
     )
-
-
-def _attempt_table(table: pd.DataFrame) -> None:
-    with st.expander("Attempts as a table"):
-        order = table.sort_values("duration_ms", ascending=False, kind="stable")
-        if len(order) > MAX_TABLE_ROWS:
-            st.caption(f"The {MAX_TABLE_ROWS:,} longest of {len(order):,} attempts.")
-        top = order.head(MAX_TABLE_ROWS)
-        titles = {"Duration": "duration_ms", "Mean of others": "mean_others_ms"}
-        phases = {"Shuffle": "shuffle_ms", "Sort": "sort_ms", "Reduce": "reduce_ms"}
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Attempt": [inert(name, 80) for name in top["attempt_id"]],
-                    "Host": [inert(_known(name), 60) for name in top["host"]],
-                    "Status": [inert(status, 30) for status in top["status"]],
-                    "Straggler": top["straggler"],
-                    "Start": [local(int(time)) for time in top["start_lo_ms"]],
-                    **{title: duration_texts(top[name]) for title, name in titles.items()},
-                    "Progress": top["progress"],
-                    **{title: duration_texts(top[name]) for title, name in phases.items()},
-                }
-            ),
-            hide_index=True,
-            column_config={
-                "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
-                "Progress": st.column_config.NumberColumn(
-                    format="percent", help="As last sampled, until it succeeded."
-                ),
-            },
-        )
 
 
 def _progress(found: JobEvents, axis: TimeAxis) -> None:
@@ -344,12 +343,12 @@ def _fetches(found: JobEvents, axis: TimeAxis) -> None:
         )
 
 
-def _life_times(found: JobEvents) -> None:
+def _life_times(found: JobEvents, source: Source) -> None:
     st.subheader("Life times")
     job_id = str(found.job["job_id"])
     lives = [life_times(found.attempts).assign(job=inert(job_id, 80))]
-    for other in _compared(found):
-        events = read_job(event_log(), other)
+    for other in _compared(found, source):
+        events = read_job(source.events, other)
         if events is not None:
             lives.append(life_times(events.attempts).assign(job=inert(other, 80)))
     together = pd.concat([part for part in lives if len(part)] or lives[:1], ignore_index=True)
@@ -363,10 +362,10 @@ def _life_times(found: JobEvents) -> None:
     st.caption("Attempts that succeeded; what runs, failed or was killed is left out.")
 
 
-def _heuristics(found: JobEvents) -> None:
+def _heuristics(found: JobEvents, source: Source) -> None:
     """What Dr. Elephant's heuristics say of a job that has ended."""
     st.subheader("Heuristics")
-    judgement = judge(event_log(), found)
+    judgement = judge(source.events, found)
     chosen = st.segmented_control(
         "Computed", [CORRECTED, ORIGINAL], default=CORRECTED, required=True, key="heuristics", bind="query-params"
     )
@@ -396,9 +395,9 @@ def _heuristics(found: JobEvents) -> None:
     st.caption(md(NO_SPARK))
 
 
-def _compared(found: JobEvents) -> list[str]:
+def _compared(found: JobEvents, source: Source) -> list[str]:
     """Other jobs to compare with: those of the same name and user first."""
-    jobs, _ = read_jobs(event_log())
+    jobs = read_jobs(source.events).table
     job = found.job
     same = (jobs["job_name"] == job["job_name"]) & (jobs["user"] == job["user"])
     others = jobs.assign(same=same)[jobs["job_id"] != job["job_id"]].sort_values("same", ascending=False, kind="stable")

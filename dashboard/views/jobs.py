@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import links
+from dashboard.events.source import LIVE, Source, chosen_source
 from dashboard.jobs.list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
 from dashboard.jobs.reading import n_failed_attempts, read_jobs
-from dashboard.store import AlertFilter, event_log, store
+from dashboard.store import AlertFilter, live_store
 from dashboard.text import inert
-from dashboard.times import duration, local, open_span_picker
+from dashboard.times import duration, local, open_span_picker, shown
 
 PAGE_ROWS = 100
 MAX_COUNTED = 1_000
@@ -33,8 +35,9 @@ SIGNS = {
 def page() -> None:
     """The list."""
     st.title("Jobs")
-    jobs, known_until_ms = read_jobs(event_log())
-    if not len(jobs):
+    source = chosen_source()
+    found = None if source is None else read_jobs(source.events)
+    if source is None or found is None or not len(found.table):
         st.info(
             "No job has been seen yet. Jobs come from the ResourceManager (sources.yarn_rest) and from the job history "
             "(sources.job_history): the page Health shows whether they are enabled and what they report. "
@@ -42,16 +45,18 @@ def page() -> None:
             icon=":material/work_history:",
         )
         return
-    found = chosen(jobs, _filter())
-    n_running = int((jobs["state"] == RUNNING).sum())
+    jobs = chosen(found.table, _filter())
+    n_running = int((found.table["state"] == RUNNING).sum())
+    what = f"in the event log, {n_running:,} running" if source.name == LIVE else "in the history"
+    since = "" if found.from_ms is None else f" Those before {shown(found.from_ms)} are too many to be listed."
     st.caption(
-        f"{len(found):,} of {len(jobs):,} jobs in the event log, {n_running:,} running; known up to "
-        f"{local(known_until_ms):%Y-%m-%d %H:%M:%S}. Select a row to open the job."
+        f"{len(jobs):,} of {len(found.table):,} jobs {what}; known up to {shown(found.known_until_ms)}. Select a row "
+        f"to open the job.{since}"
     )
-    if not len(found):
+    if not len(jobs):
         st.info("No job fits. Take a filter away to see more.", icon=":material/filter_alt_off:")
         return
-    _table(found)
+    _table(jobs, source)
 
 
 def _filter() -> JobFilter:
@@ -69,13 +74,13 @@ def _filter() -> JobFilter:
     return JobFilter(name=name or "", user=user or "", states=tuple(states), from_ms=from_ms, to_ms=to_ms)
 
 
-def _table(found: pd.DataFrame) -> None:
+def _table(found: pd.DataFrame, source: Source) -> None:
     n_pages = -(-len(found) // PAGE_ROWS)
     above = st.container()
     number = st.pagination(n_pages, key="page", bind="query-params") if n_pages > 1 else 1
-    shown = found.iloc[(number - 1) * PAGE_ROWS : number * PAGE_ROWS].reset_index(drop=True)
+    page_of = found.iloc[(number - 1) * PAGE_ROWS : number * PAGE_ROWS].reset_index(drop=True)
     state = above.dataframe(
-        jobs_frame(shown, n_failed_attempts(event_log(), shown), [_n_alerts(job) for job in shown["job_id"]]),
+        jobs_frame(page_of, n_failed_attempts(source.events, page_of), _n_alerts(page_of["job_id"])),
         hide_index=True,
         height="content",
         on_select="rerun",
@@ -85,24 +90,27 @@ def _table(found: pd.DataFrame) -> None:
         key=f"jobs-{number}-{len(found)}",
     )
     rows = state.selection.rows
-    if rows and rows[0] < len(shown):
-        links.go("job", id=str(shown.at[rows[0], "job_id"]))
+    if rows and rows[0] < len(page_of):
+        links.go("job", id=str(page_of.at[rows[0], "job_id"]), events=None if source.name == LIVE else source.name)
 
 
-def _n_alerts(job_id: str) -> int:
-    return store().count_alerts(AlertFilter(job_id=job_id, merged=False), MAX_COUNTED)[0]
+def _n_alerts(job_ids: Iterable[str]) -> list[int] | None:
+    alerts = live_store()
+    if alerts is None:
+        return None
+    return [alerts.count_alerts(AlertFilter(job_id=job_id, merged=False), MAX_COUNTED)[0] for job_id in job_ids]
 
 
-def jobs_frame(jobs: pd.DataFrame, n_failed: list[int], n_alerts: list[int]) -> pd.DataFrame:
-    """One line per job as it is shown; `jobs` as of job_list.job_list."""
+def jobs_frame(jobs: pd.DataFrame, n_failed: list[int] | None, n_alerts: list[int] | None) -> pd.DataFrame:
+    """One line per job as it is shown; `jobs` as of job_list.job_list. Without the columns that are not known."""
     starts = [None if pd.isna(time) else local(int(time)) for time in jobs["start_lo_ms"]]
     return pd.DataFrame(
         {
             "Status": [SIGNS.get(state, f"? {inert(state, 30)}") for state in jobs["state"]],
             "Job": [inert(job_id, 80) for job_id in jobs["job_id"]],
             "Name": [_text(name) for name in jobs["job_name"]],
-            "Alerts": n_alerts,
-            "Failed": n_failed,
+            **({} if n_alerts is None else {"Alerts": n_alerts}),
+            **({} if n_failed is None else {"Failed": n_failed}),
             "User": [_text(name) for name in jobs["user"]],
             "Queue": [_text(name) for name in jobs["queue"]],
             "Start": pd.Series(starts, dtype=object if not any(starts) else None),

@@ -1,7 +1,7 @@
 """The event store: Parquet files that a log of commits names, on any file system that Hadoop knows."""
 
-from spark_jobs.event_store.commits import StoredFile
-from spark_jobs.event_store.file_system import StoreError
+from app.event_store.commits import StoredFile
+from app.event_store.errors import StoreError
 from spark_jobs.event_store.store import Appended, EventStore
 
 __all__ = ["Appended", "EventStore", "StoreError", "StoredFile"]

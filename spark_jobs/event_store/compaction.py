@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from spark_jobs.event_store.commits import StoredFile
+from app.event_store.commits import StoredFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from app.event_store.commits import StoredFile
 from collectors.time_units import DAY_MS
-from spark_jobs.event_store.commits import StoredFile
 from spark_jobs.event_store.reading import FILE_PATH
 from spark_jobs.event_store.schema import EVENTS, SOURCE
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_jobs.event_store.file_system import StoreError, reason_of
+from app.event_store.errors import StoreError
+from spark_jobs.event_store.file_system import reason_of
 
 _FILE = re.compile(r"data/date=[^/\s]+/type=[^/\s]+/[^/\s]+\.parquet")
 _LINE = 400

@@ -23,15 +23,11 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spark_jobs.session import SparkJobError
+from app.event_store.errors import StoreError
+from app.event_store.folder import rooted
 
 _RENAMES_ATOMICALLY = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
-_PATTERN = frozenset("*?[]{}\\")
 _LINE = 300
-
-
-class StoreError(SparkJobError):
-    """The event store cannot be read or written as asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +43,6 @@ class Listed:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
-
-
-def rooted(url: str) -> str:
-    """The URL of a folder: a plain path is one of this machine. Raises StoreError for none."""
-    if not url.strip():
-        raise StoreError(
-            "event store: found an empty URL; expected a folder, as /data/events or hdfs://master:8020/events"
-        )
-    if found := sorted(set(url) & _PATTERN):
-        raise StoreError(f"{url}: found {' '.join(found)}, which Hadoop reads as a pattern; expected a name without")
-    if "://" not in url:
-        return f"file://{Path(url).expanduser().absolute()}"
-    return url.rstrip("/")
 
 
 class StoreFiles:

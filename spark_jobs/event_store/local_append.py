@@ -22,10 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from app.clock import SystemClock
-from collectors.schema import load_event_types
-from collectors.time_units import DAY_MS, MAX_TIME_MS
-from spark_jobs.event_store import reading
-from spark_jobs.event_store.commits import (
+from app.event_store.commits import (
     COMMITS,
     EMPTY,
     Appended,
@@ -34,10 +31,15 @@ from spark_jobs.event_store.commits import (
     NotCommittedError,
     State,
     StoredFile,
+    chosen_files,
 )
+from app.event_store.errors import StoreError
+from app.event_store.folder import LocalFolder, rooted
+from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS, MAX_TIME_MS
+from spark_jobs.event_store import reading
 from spark_jobs.event_store.duplicates import COPY_REACH_MS, with_copies
-from spark_jobs.event_store.file_system import StoreError, create_by_link, rooted, sync
-from spark_jobs.event_store.on_this_machine import LocalFolder
+from spark_jobs.event_store.file_system import create_by_link, sync
 from spark_jobs.event_store.schema import COLUMNS, NEEDED, ORDER, SOURCE, to_arrow_schema
 from spark_jobs.event_store.staging import DATA, FIRST_MS, STAGING, TYPE_NAME
 
@@ -96,7 +98,7 @@ class LocalEventStore:
     @property
     def files(self) -> list[StoredFile]:
         """All files, in order of date, type and time."""
-        return reading.chosen(self._state.files.values(), None, None, None)
+        return chosen_files(self._state.files.values(), None, None, None)
 
     def append(self, events: pa.Table, info: Mapping[str, Any]) -> Appended | None:
         """Store rows of EVENTS in one commit; None when too much is stored beside them for this machine's memory.

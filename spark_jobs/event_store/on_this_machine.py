@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from app.event_store.commits import CommitReader, StoredFile, chosen_files
+from app.event_store.folder import LocalFolder, is_here, rooted
 from spark_jobs.event_store import reading
-from spark_jobs.event_store.commits import CommitReader, StoredFile
-from spark_jobs.event_store.file_system import rooted
 from spark_jobs.event_store.schema import NEEDED
-
-_SCHEME = "file://"
-
-
-class LocalFolder:
-    """As `file_system.StoreFiles` reads it; raises OSError."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._root = Path(url.removeprefix(_SCHEME))
-
-    def full(self, path: str) -> str:
-        """The path with the store's URL before it."""
-        return f"{self.url}/{path}"
-
-    def names(self, folder: str) -> list[str]:
-        """What stands directly in a folder, in order; an absent folder is empty."""
-        with suppress(FileNotFoundError):
-            return sorted(entry.name for entry in (self._root / folder).iterdir())
-        return []
-
-    def read(self, path: str) -> bytes:
-        """The whole content of a small file."""
-        return (self._root / path).read_bytes()
-
-    def path(self, path: str) -> Path:
-        """Of a file of the store."""
-        return self._root / path
 
 
 def are_few(url: str, files: Collection[StoredFile], most_events: int) -> bool:
     """Whether the store at a URL is on this machine, and these of its files have no more events."""
-    return rooted(url).startswith(f"{_SCHEME}/") and sum(file.n_rows for file in files) <= most_events
+    return is_here(url) and sum(file.n_rows for file in files) <= most_events
 
 
 def read_few(
@@ -62,12 +33,12 @@ def read_few(
     None: the store is elsewhere, its files have more than `most_events`, or cannot be read as they should; what is
     wrong with them Spark tells, which reads them next. Raises StoreError as `EventStore.open` does.
     """
-    place = rooted(url)
-    if not place.startswith(f"{_SCHEME}/"):
+    if not is_here(url):
         return None
+    place = rooted(url)
     folder = LocalFolder(place)
     try:
-        files = reading.chosen(reading.opened(CommitReader(folder), place).files.values(), types, from_ms, to_ms)
+        files = chosen_files(reading.opened(CommitReader(folder), place).files.values(), types, from_ms, to_ms)
         if not are_few(place, files, most_events):
             return None
         return events_of([folder.path(file.path) for file in files], columns, from_ms, to_ms)

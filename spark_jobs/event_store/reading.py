@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.event_store.commits import CommitReader, State, StoredFile
+from app.event_store.commits import CommitReader, State, StoredFile
+from app.event_store.errors import StoreError
 from spark_jobs.event_store.errors import job_errors
-from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.schema import COLUMNS, EVENTS, NEEDED
 
 FILE_PATH = "_metadata.file_path"
-
-
-def chosen(
-    files: Collection[StoredFile], types: Collection[str] | None, from_ms: int | None, to_ms: int | None
-) -> list[StoredFile]:
-    """The files that may hold such events, in order of date, type and time."""
-    found = [file for file in files if (types is None or file.type in types) and file.touches(from_ms, to_ms)]
-    return sorted(found, key=lambda file: (file.date, file.type, file.min_lo_ms, file.path))
 
 
 def check_columns(url: str, state: State) -> None:

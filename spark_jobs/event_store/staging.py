@@ -17,11 +17,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
+from app.event_store.commits import StoredFile
+from app.event_store.errors import StoreError
 from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS, MAX_TIME_MS
-from spark_jobs.event_store.commits import StoredFile
 from spark_jobs.event_store.errors import job_errors
-from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.reading import FILE_PATH, scan_paths
 from spark_jobs.event_store.schema import EVENTS, NEEDED, ORDER
 

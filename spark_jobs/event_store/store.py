@@ -16,10 +16,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.event_store.commits import (
+    EMPTY,
+    Appended,
+    Commit,
+    CommitLog,
+    NotCommittedError,
+    State,
+    StoredFile,
+    chosen_files,
+)
+from app.event_store.errors import StoreError
 from app.settings import Sources
 from collectors.time_units import DAY_MS
 from spark_jobs.event_store import reading
-from spark_jobs.event_store.commits import EMPTY, Appended, Commit, CommitLog, NotCommittedError, State, StoredFile
 from spark_jobs.event_store.compaction import Bundle, bundles_of, rounds_of
 from spark_jobs.event_store.duplicates import (
     COPY_REACH_MS,
@@ -34,7 +44,7 @@ from spark_jobs.event_store.duplicates import (
     with_copies,
 )
 from spark_jobs.event_store.errors import job_errors
-from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.schema import COLUMNS, EVENTS, SOURCE
 from spark_jobs.event_store.staging import (
     BUNDLE,
@@ -150,7 +160,7 @@ class EventStore:
         self, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
     ) -> list[StoredFile]:
         """Files that may hold events of these types that touch the closed span; None: no limit."""
-        return reading.chosen(self._state.files.values(), types, from_ms, to_ms)
+        return chosen_files(self._state.files.values(), types, from_ms, to_ms)
 
     def read(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.event_store.commits import COMMITS, CommitLog, number_of
+from app.event_store.commits import COMMITS, CommitLog, number_of
 from spark_jobs.event_store.file_system import Listed, StoreFiles
 from spark_jobs.event_store.staging import DATA, STAGING
 

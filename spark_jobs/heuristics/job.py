@@ -19,6 +19,9 @@ from app.clock import SystemClock
 from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import table_console
+from app.event_store.commits import CommitReader, chosen_files
+from app.event_store.errors import StoreError
+from app.event_store.folder import LocalFolder, rooted
 from app.heuristics.from_events import COLUMNS, JOB_TYPES, TYPES, job_figures
 from app.heuristics.judging import NO_SPARK, judged
 from app.heuristics.printing import print_judgement
@@ -27,10 +30,7 @@ from app.settings import Settings
 from collectors.hadoop_ids import cluster_start_ms, is_job
 from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore, reading
-from spark_jobs.event_store.commits import CommitReader
 from spark_jobs.event_store.errors import job_errors
-from spark_jobs.event_store.file_system import StoreError, rooted
-from spark_jobs.event_store.on_this_machine import LocalFolder
 from spark_jobs.heuristics.jobs import print_jobs, rows_here, rows_on_spark, to_json
 from spark_jobs.interruption import run_job
 from spark_jobs.session import SparkJobError, spark_session
@@ -99,8 +99,8 @@ def events_here(url: str, job_id: str) -> pa.Table:
         files = reading.opened(CommitReader(folder), url).files.values()
 
         def rows(types: Collection[str], from_ms: int | None, to_ms: int | None) -> pa.Table:
-            chosen = reading.chosen(files, types, from_ms, to_ms)
-            return _rows_of(job_id, [folder.path(file.path) for file in chosen])
+            found = chosen_files(files, types, from_ms, to_ms)
+            return _rows_of(job_id, [folder.path(file.path) for file in found])
 
         ends = rows(JOB_TYPES, None, None)
         span = _span(ends)

@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from app.config import load_settings
 from app.console import table_console
 from app.durations import parse_size_bytes
+from app.event_store.commits import Appended
+from app.event_store.folder import rooted
 from app.live.sources import clock_skew_of, load_options, source_ranks
 from app.settings import Settings, SparkSettings
 from collectors.base import OptionError
@@ -31,8 +33,6 @@ from collectors.logs.path_layout import PathLayout
 from collectors.logs.times import zone_named
 from collectors.sources import SOURCE_OF_KIND
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.commits import Appended
-from spark_jobs.event_store.file_system import rooted
 from spark_jobs.event_store.local_append import LocalEventStore
 from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
 from spark_jobs.ingest.frames import (

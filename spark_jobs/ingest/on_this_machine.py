@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.event_store.errors import StoreError
 from collectors.base import Problem
 from collectors.file_kinds import CONTAINER_LOG
 from collectors.sources import SOURCE_OF_KIND
-from spark_jobs.event_store.file_system import StoreError
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import EVENTS, SOURCE, to_arrow_schema
 from spark_jobs.file_statuses import ListedFile

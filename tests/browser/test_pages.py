@@ -228,7 +228,7 @@ def test_what_is_not_there_is_told_with_what_to_do(visitor: OwnVisitor) -> None:
     own = visitor()
     for path, title, told in (
         ("alert?id=0000", "Alert", "retention.alerts"),
-        ("job?id=job_1_0001", "Job", "The event log has no job"),
+        ("job?id=job_1_0001", "Job", "It may be misspelt"),
         ("cluster?from=1000&to=2000", "Cluster", "There is no sample between"),
         ("alerts?query=" + QUERY + "&host=nohost", "Alerts", "No alert fits"),
     ):

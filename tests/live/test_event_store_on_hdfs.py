@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from app.event_store.commits import EMPTY, Commit, CommitLog
 from deploy.minicluster import settings
 from deploy.minicluster.hdfs import Hdfs
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog
 from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.session import spark_session
 from tests.spark_jobs.event_store.test_store import frame, job_start, stored
@@ -25,7 +25,7 @@ from tests.spark_jobs.event_store.test_store import frame, job_start, stored
 KILLED = """
 import os, signal, sys
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.commits import CommitLog
+from app.event_store.commits import CommitLog
 from spark_jobs.session import spark_session
 from tests.live.test_event_store_on_hdfs import CONF
 from tests.spark_jobs.event_store.test_store import frame, job_start

@@ -67,8 +67,9 @@ STEPS = (
 
 def test_jobs_and_their_failures(tmp_path: Path) -> None:
     log = log_of(tmp_path, *STEPS)
-    jobs, known_until_ms = read_jobs(log)
-    assert known_until_ms == T0_MS + 8_500
+    known = read_jobs(log)
+    jobs = known.table
+    assert (known.known_until_ms, known.from_ms) == (T0_MS + 8_500, None)
     assert jobs[["job_id", "state"]].to_numpy().tolist() == [["job_1_2", RUNNING], ["job_1_1", "FAILED"]]
     assert jobs["seen_ms"].tolist() == [T0_MS + 8_500, T0_MS + 6_000]
     assert n_failed_attempts(log, jobs) == [0, 1]
@@ -112,9 +113,9 @@ def test_no_such_job(tmp_path: Path, job_id: str) -> None:
 
 def test_no_log(tmp_path: Path) -> None:
     nothing = EventLogReader(tmp_path / "absent", dict)
-    jobs, known_until_ms = read_jobs(nothing)
-    assert (len(jobs), known_until_ms) == (0, 0)
-    assert "state" in jobs
+    known = read_jobs(nothing)
+    assert (len(known.table), known.known_until_ms) == (0, 0)
+    assert "state" in known.table
     assert read_job(nothing, "job_1_1") is None
     assert len(read_attempts_on(nothing, "node1", 0, 1)) == 0
 

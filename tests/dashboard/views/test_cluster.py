@@ -157,7 +157,7 @@ def test_what_is_taken_together_is_told(installation: Installation, monkeypatch:
 
 def test_nothing_to_show(installation: Installation) -> None:
     """Without a log, without samples, and in a span without any."""
-    assert "The event log is empty" in view("cluster").info[0].value
+    assert "No event is known" in view("cluster").info[0].value
     installation.log(batch(job_rows()))
     assert "There is no sample between" in view("cluster").info[0].value
 

@@ -130,7 +130,7 @@ def test_an_unknown_job(installation: Installation, job_id: str) -> None:
 
 def test_no_job_named_and_no_log(installation: Installation) -> None:
     assert "Which job" in view("job").info[0].value
-    assert "The event log has no job" in view("job", id=DONE).warning[-1].value
+    assert "No job" in view("job", id=DONE).warning[-1].value
 
 
 def test_a_job_without_attempts(installation: Installation) -> None:

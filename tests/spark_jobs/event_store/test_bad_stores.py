@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from app.event_store.commits import Commit
 from spark_jobs.event_store import EventStore, StoreError
-from spark_jobs.event_store.commits import Commit
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.staging import Staging

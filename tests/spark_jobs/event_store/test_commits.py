@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from app.event_store.commits import EMPTY, SNAPSHOT_EVERY, Commit, CommitLog, path_of, snapshot_path_of
+from app.event_store.folder import rooted
 from spark_jobs.event_store import StoredFile, StoreError
-from spark_jobs.event_store.commits import EMPTY, SNAPSHOT_EVERY, Commit, CommitLog, path_of, snapshot_path_of
-from spark_jobs.event_store.file_system import StoreFiles, rooted
+from spark_jobs.event_store.file_system import StoreFiles
 
 COLUMNS = {"event_id": "string"}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from app.event_store.commits import CommitReader
+from app.event_store.folder import LocalFolder
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.commits import CommitReader
-from spark_jobs.event_store.on_this_machine import LocalFolder
 from spark_jobs.event_store.store import Deleted
 from tests.spark_jobs.event_store.test_store import DAY_MS, frame, job_start, metric, stored
 

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from app.event_store.commits import CommitLog, CommitReader, path_of
+from app.event_store.errors import StoreError
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.commits import CommitLog, CommitReader, path_of
-from spark_jobs.event_store.file_system import StoreError
 from spark_jobs.event_store.local_append import LocalEventStore, WritableLocalFolder
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import to_arrow_schema, to_rows

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
+from app.event_store.folder import rooted
 from app.heuristics.from_events import job_figures
 from app.heuristics.judging import judged
 from app.heuristics.severity import Severity
 from app.heuristics.waste import waste_of
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.file_system import rooted
 from spark_jobs.heuristics.job import events_here, events_of, main
 from spark_jobs.heuristics.jobs import rows_here, rows_on_spark
 from spark_jobs.ingest.job import ingest_here

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from spark_jobs.event_store.file_system import StoreError
+from app.event_store.errors import StoreError
 
 FORMAT = 1
 """Of commits and files. A program refuses what is newer."""
@@ -275,6 +275,14 @@ class NotCommittedError(StoreError):
 
 class NewerFormatError(StoreError):
     """A store of a newer version."""
+
+
+def chosen_files(
+    files: Collection[StoredFile], types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+) -> list[StoredFile]:
+    """The files that may hold such events, in order of date, type and time."""
+    found = [file for file in files if (types is None or file.type in types) and file.touches(from_ms, to_ms)]
+    return sorted(found, key=lambda file: (file.date, file.type, file.min_lo_ms, file.path))
 
 
 def path_of(number: int) -> str:

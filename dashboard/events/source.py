@@ -1,0 +1,129 @@
+"""Where a page's events come from: the event log of the process that watches, or the event store of the history.
+
+The log is shown where it has events; the store where it has none, or where the address asks for it (`?events=history`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import streamlit as st
+
+from dashboard.store import event_log, history, history_place, live_store, settings
+from dashboard.text import md
+from dashboard.times import shown
+
+PARAMETER = "events"
+LIVE, HISTORY = "live", "history"
+"""Also what people choose between: an address has the words of a widget."""
+
+
+class EventSource(Protocol):
+    """What pages read events from."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether more may come at any time; a history is complete as it is."""
+        ...
+
+    def span(self) -> tuple[int, int] | None:
+        """(Earliest t_lo_ms, latest t_hi_ms) of all events; None without any. Raises AppError."""
+        ...
+
+    def count(
+        self, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> int:
+        """How many events there are at most. Raises AppError."""
+        ...
+
+    def read(
+        self,
+        *,
+        types: Collection[str] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        equal: Mapping[str, str] | None = None,
+        columns: Sequence[str],
+    ) -> pa.Table:
+        """These columns of the events that touch the closed span and have `equal` values, in stream order.
+
+        Raises AppError.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of them, with what it holds."""
+
+    name: str
+    """LIVE or HISTORY."""
+    events: EventSource
+    span: tuple[int, int]
+
+
+def sources() -> dict[str, Source]:
+    """Those that have events, the log first. Raises AppError where the log cannot be read and there is no other."""
+    found: dict[str, Source] = {}
+    past = history()
+    if past is None or live_store() is not None:
+        log = event_log()
+        _put(found, LIVE, log)
+    if past is not None:
+        _put(found, HISTORY, past)
+    return found
+
+
+def chosen_source() -> Source | None:
+    """The one that a page shows; None where nothing is known. Lets people choose where there are both, and says where
+    the events come from where that is not the event log."""
+    found = sources()
+    if not found:
+        return None
+    name = next(iter(found))
+    if len(found) > 1:
+        picked = st.segmented_control(
+            "Events of",
+            list(found),
+            default=name,
+            required=True,
+            key=PARAMETER,
+            bind="query-params",
+            help="The event log is what the process that watches keeps; the event store is what was ingested.",
+        )
+        name = picked if picked in found else name
+    source = found[name]
+    if name == HISTORY:
+        tell(source)
+    return source
+
+
+def history_only() -> bool:
+    """Whether nobody has watched here, and something was ingested. Raises AppError."""
+    past = history() if live_store() is None else None
+    return past is not None and past.span() is not None
+
+
+def tell(source: Source) -> None:
+    """Where the events of a history come from, and what is not known of it."""
+    alerts = ""
+    if live_store() is None:
+        alerts = (
+            f" There is no database in {md(settings().store.directory, 300)}: nothing is watched, no alert is known."
+        )
+    st.caption(
+        f":material/inventory_2: History of the event store {md(history_place(), 300)}, which `clustercep ingest` "
+        f"fills, up to {shown(source.span[1])}.{alerts}"
+    )
+
+
+def _put(found: dict[str, Source], name: str, events: EventSource) -> None:
+    span = events.span()
+    if span is not None:
+        found[name] = Source(name, events, span)
+
+
+__all__ = ["HISTORY", "LIVE", "PARAMETER", "EventSource", "Source", "chosen_source", "history_only", "sources", "tell"]

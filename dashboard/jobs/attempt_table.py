@@ -1,0 +1,189 @@
+"""Attempts as tables: those that are unusual, and all with their figures; and the job's earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard.events.source import LIVE, Source
+from dashboard.jobs.earlier import FIGURES, amounts, earlier_runs, times_median
+from dashboard.jobs.reading import JobEvents, read_jobs
+from dashboard.jobs.unusual import LEAST_PEERS, MEASURES, UNUSUAL_SCORE
+from dashboard.links import url
+from dashboard.text import inert
+from dashboard.times import local
+from dashboard.units import duration_texts, size_texts
+
+MAX_UNUSUAL = 10
+MAX_ROWS = 500
+
+SIZES = frozenset({"input_bytes", "output_bytes", "memory_bytes"})
+TIMES = frozenset({"duration_ms", "shuffle_ms", "sort_ms", "reduce_ms", "gc_ms", "cpu_ms"})
+
+
+def by_unusual(table: pd.DataFrame) -> pd.DataFrame:
+    """The most unusual first, then the longest; `table`: of jobs.data.attempts, with `score`."""
+    return table.sort_values(["score", "duration_ms"], ascending=False, kind="stable")
+
+
+def show_unusual(table: pd.DataFrame) -> None:
+    """What is unusual about which attempts; nothing for a job of few attempts."""
+    n_peers = table[table["status"] == "SUCCEEDED"]["kind"].value_counts()
+    if n_peers.max() < LEAST_PEERS if len(n_peers) else True:
+        return
+    st.subheader("Unusual attempts")
+    found = by_unusual(table[table["score"] > 0])
+    rule = (
+        f"Figures of an attempt against those of the job's successful attempts of its kind, where there are at least "
+        f"{LEAST_PEERS}: the score is the distance from their median in robust standard deviations (at least a tenth "
+        f"of the median), and {UNUSUAL_SCORE:g} or more is unusual."
+    )
+    if not len(found):
+        st.caption(f"None. {rule}")
+        return
+    top = found.head(MAX_UNUSUAL)
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Attempt": [inert(name, 80) for name in top["attempt_id"]],
+                "Host": _hosts(top),
+                "Status": [inert(status, 30) for status in top["status"]],
+                "Unusual": [inert(what, 600) for what in top["what"]],
+                "Score": top["score"].to_numpy(np.float64),
+            }
+        ),
+        hide_index=True,
+        height="content",
+        column_config={
+            "Unusual": st.column_config.TextColumn(width="large"),
+            "Score": st.column_config.NumberColumn(format="%.1f", width="small"),
+        },
+        key="unusual",
+    )
+    more = (
+        f"The {len(top):,} most unusual of {len(found):,}; the table below has all. " if len(found) > len(top) else ""
+    )
+    st.caption(f"{more}{rule}")
+
+
+def show_all(table: pd.DataFrame) -> None:
+    """All attempts with their figures, the most unusual first."""
+    with st.expander("Attempts as a table"):
+        order = by_unusual(table)
+        if len(order) > MAX_ROWS:
+            st.caption(f"{MAX_ROWS:,} of {len(order):,} attempts: the most unusual, then the longest.")
+        top = order.head(MAX_ROWS)
+        figures = {measure.title: _texts(measure.column, top) for measure in MEASURES if _is_known(measure.column, top)}
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Attempt": [inert(name, 80) for name in top["attempt_id"]],
+                    "Host": _hosts(top),
+                    "Status": [inert(status, 30) for status in top["status"]],
+                    "Straggler": top["straggler"].to_numpy(),
+                    "Unusual": [inert(what, 600) for what in top["what"]],
+                    "Start": [local(int(time)) for time in top["start_lo_ms"]],
+                    **figures,
+                    "Mean of others": duration_texts(top["mean_others_ms"]),
+                    "Progress": top["progress"].to_numpy(),
+                }
+            ),
+            hide_index=True,
+            column_config={
+                "Attempt": st.column_config.TextColumn(pinned=True),
+                "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
+                "Progress": st.column_config.NumberColumn(
+                    format="percent", help="As last sampled, until it succeeded."
+                ),
+                "Memory": st.column_config.TextColumn(
+                    help="Physical memory at the attempt's end, where its counters are kept."
+                ),
+            },
+            key="attempts",
+        )
+
+
+def show_earlier(found: JobEvents, source: Source) -> None:
+    """The job beside its earlier runs of the same name; nothing where there are none."""
+    jobs = read_jobs(source.events).table
+    this = jobs[jobs["job_id"] == found.job["job_id"]]
+    runs = earlier_runs(jobs, found.job)
+    if not len(runs) or not len(this):
+        return
+    st.subheader("Earlier runs of this name")
+    both = pd.concat([this, runs], ignore_index=True)  # rows of one table: columns keep their types
+    sums = amounts(source.events, both)
+    columns: dict[str, Iterable[object]] = {"Duration": duration_texts(both["duration_ms"].astype(float))}
+    if sums is not None:
+        of = {name: sums[name].reindex(both["job_id"]).tolist() for name in FIGURES}
+        columns |= {
+            "Records in": _counts(of["n_input_records"]),
+            "Bytes in": size_texts(of["input_bytes"]),
+            "Records out": _counts(of["n_output_records"]),
+            "Bytes out": size_texts(of["output_bytes"]),
+        }
+    events = None if source.name == LIVE else source.name
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Run": ["this one", *["earlier"] * len(runs)],
+                "Start": [None if pd.isna(time) else local(int(time)) for time in both["start_lo_ms"]],
+                "Status": [inert(state, 30) for state in both["state"]],
+                **columns,
+                "Maps": both["n_maps"].astype("Float64").astype("Int64").to_numpy(),
+                "Reduces": both["n_reduces"].astype("Float64").astype("Int64").to_numpy(),
+                "Job": [inert(job_id, 80) for job_id in both["job_id"]],
+                "Open": [url("job", id=job_id, events=events) for job_id in both["job_id"]],
+            }
+        ),
+        hide_index=True,
+        height="content",
+        column_config={
+            "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
+            "Open": st.column_config.LinkColumn(display_text="open", width="small"),
+        },
+        key="earlier",
+    )
+    told = [f"duration {_times(float(found.job['duration_ms']), runs['duration_ms'])}"]
+    if sums is not None:
+        own, others = sums.loc[str(found.job["job_id"])], sums.loc[runs["job_id"]]
+        told += [
+            f"records in {_times(float(own['n_input_records']), others['n_input_records'])}",
+            f"bytes in {_times(float(own['input_bytes']), others['input_bytes'])}",
+        ]
+    known = [text for text in told if not text.endswith("—")]
+    so = f"This run against the median of those before: {', '.join(known)}. " if known else ""
+    st.caption(
+        f"{so}Records and bytes in are what its successful mappers read, out what its last phase wrote; at most "
+        f"{len(runs):,} runs before it by the same user."
+    )
+
+
+def _times(value: float, others: pd.Series) -> str:
+    times = times_median(value, others)
+    return "—" if np.isnan(times) else f"{times:,.2f} times"
+
+
+def _is_known(column: str, table: pd.DataFrame) -> bool:
+    return column in table and bool(table[column].notna().any())
+
+
+def _texts(column: str, table: pd.DataFrame) -> list[str]:
+    values = table[column].astype(float)
+    if column in TIMES:
+        return duration_texts(values)
+    return size_texts(values) if column in SIZES else _counts(values)
+
+
+def _counts(values: Iterable[float]) -> list[str]:
+    return ["—" if pd.isna(value) else f"{value:,.0f}" for value in values]
+
+
+def _hosts(table: pd.DataFrame) -> list[str]:
+    return ["—" if pd.isna(host) else inert(host, 60) for host in table["host"]]
+
+
+__all__ = ["by_unusual", "show_all", "show_earlier", "show_unusual"]
