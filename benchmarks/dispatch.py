@@ -2,13 +2,16 @@
 
     CLUSTERCEP_BENCH_DISPATCH=20000    alerts at once
 
-Processor time is that of this process with SQLite's work; alerts have no evidence here, see the benchmark `storm`.
+Processor time is that of this process with SQLite's work, without evidence, see the benchmark `storm`. With incidents
+the alerts of a host that has several are part of one, which is raised in the same step.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,16 +19,20 @@ from typing import Any
 import structlog
 import yaml
 
+from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.routes import Routing
+from app.alerting.episodes import BoundMatch, canonical_key
 from app.alerting.found import found_in
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.clock import SetClock
 from app.live.unstored import Unstored
-from app.settings import Alerting
+from app.settings import Alerting, Severity
+from app.store.alert_pages import AlertFilter
 from app.store.api import open_store
 from benchmarks.measure import show, size
-from benchmarks.storm import OPTIONS, START_MS, Storm, storm
+from benchmarks.storm import GAP_MS, OPTIONS, QUERY, START_MS, Storm, storm
+from engine import MatchRow
 
 TREES = {
     "one group of all": "{receiver: ops, group_by: [alertname]}",
@@ -38,6 +45,18 @@ TREES = {
       - {matchers: ['host=~"node[0-9]+"']}
     """,
 }
+INCIDENT = "tasks-of-host"
+INCIDENTS = """
+      receiver: ops
+      group_by: [alertname, host]
+      escalate_to: db
+      escalate_after: 1m
+    """
+OF_HOST = QueryInfo(
+    INCIDENT, "1" * 32, Severity.WARNING, "tasks of {host} have one cause", GAP_MS,
+    key=("host",), depth=1, binds=frozenset({QUERY}),
+)  # fmt: skip
+WITHOUT, OF_HOSTS = "without routes", "incidents of hosts, by host, escalated"
 RULE = """
 - {source_matchers: ['alertname="node-lost"'], target_matchers: ['alertname=~".*straggler.*"'], equal: [host]}
 """
@@ -55,22 +74,43 @@ def main() -> dict[str, Any]:
     given = storm(n_alerts, 2)
     measured_on(storm(100, 2), None)
     alone = measured_on(given, None)
-    rows: list[list[object]] = [["without routes", alone["raise_ms"], 0.0, 0.0, alone["n_messages"], 0.0, 0.0]]
-    figures: dict[str, Any] = {"n_alerts": n_alerts, "without routes": alone}
-    for name, tree in TREES.items():
-        found = figures[name] = measured_on(given, tree)
+    rows: list[list[object]] = [[WITHOUT, alone["raise_ms"], 0.0, 0.0, *_told(alone)]]
+    figures: dict[str, Any] = {"n_alerts": n_alerts, WITHOUT: alone}
+    for name, tree in (*TREES.items(), (OF_HOSTS, INCIDENTS)):
+        of_hosts = incidents_of(given) if name == OF_HOSTS else []
+        found = figures[name] = measured_on(given, tree, of_hosts)
         added = found["raise_ms"] - alone["raise_ms"]
-        figures[name]["added_ms"] = added + found["tell_ms"]
-        rows.append([name, found["raise_ms"], found["tell_ms"], added + found["tell_ms"], found["n_messages"],
-                     found["first_s"], found["longest_s"]])  # fmt: skip
-    columns = ("routes", "raise, ms", "tell, ms", "routing and telling, ms", "messages", "first message, s",
-               "longest look, s")  # fmt: skip
+        found["added_ms"] = added + found["tell_ms"]
+        rows.append([name, found["raise_ms"], found["tell_ms"], found["added_ms"], *_told(found)])
+    columns = ("routes", "raise, ms", "tell, ms", "routing and telling, ms", "messages by receiver", "incidents",
+               "first message, s", "of processor time", "longest look, s")  # fmt: skip
     show(f"{n_alerts:,} alerts at once: processor time per alert", columns, rows)
     return figures
 
 
-def measured_on(given: Storm, tree: str | None) -> dict[str, float]:
-    """Raise the alerts in the parts of a step, then look at all groups; milliseconds per alert."""
+def _told(found: dict[str, Any]) -> list[object]:
+    messages = ", ".join(f"{name} {n:,}" for name, n in found["n_messages"].items())
+    return [messages, found["n_incidents"], found["first_s"], found["first_cpu_s"], found["longest_s"]]
+
+
+def incidents_of(given: Storm) -> list[MatchRow]:
+    """Of each host with several alerts a match that binds all of these: by their places."""
+    by_host: dict[str, list[int]] = {}
+    for place, match in enumerate(given.matches):
+        by_host.setdefault(str(match.values["host"]), []).append(place)
+    end_ms = START_MS + len(given.matches)
+    return [
+        MatchRow(
+            INCIDENT, (("host", str(host)),), START_MS, end_ms, {"a": tuple(map(str, places))}, 1.0, {"host": str(host)}
+        )
+        for host, places in by_host.items()
+        if len(places) > 1
+    ]
+
+
+def measured_on(given: Storm, tree: str | None, incidents: Sequence[MatchRow] = ()) -> dict[str, Any]:
+    """Raise the alerts in the parts of a step, then look at all groups; milliseconds per alert, and seconds until the
+    first message is written, from when its group is to be looked at."""
     alerting = Alerting.model_validate(
         {
             "receivers": {name: {"url": f"http://127.0.0.1:9/{name}"} for name in ("ops", "db")},
@@ -79,11 +119,17 @@ def measured_on(given: Storm, tree: str | None) -> dict[str, float]:
         }
     )
     routing = Routing.of(alerting)
-    options: AlertingOptions = replace(OPTIONS, receivers=alerting.receivers, routing=routing)
+    queries = {**OPTIONS.queries, INCIDENT: OF_HOST} if incidents else OPTIONS.queries
+    options: AlertingOptions = replace(OPTIONS, queries=queries, receivers=alerting.receivers, routing=routing)
+
+    def find(place: str) -> BoundMatch:
+        match = given.matches[int(place)]
+        return BoundMatch(match.query, canonical_key(match.key), match.last_hi_ms)
+
     clock, n_alerts = SetClock(START_MS), len(given.matches)
     with TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/store.db") as store:
         began_s = time.process_time()
-        rest = Unstored(START_MS, found_in(given.matches, options.queries))
+        rest = Unstored(START_MS, found_in([*given.matches, *incidents], options.queries, find=find))
         while not rest.is_stored:
             with store.transaction() as writer:
                 rest.store_part(Recorder(options, writer, given.recent.lookup, START_MS, rest.effort))
@@ -93,20 +139,25 @@ def measured_on(given: Storm, tree: str | None) -> dict[str, float]:
         clock.advance_to(START_MS + 30_000)
         began_s, wall_s = time.process_time(), time.perf_counter()
         looks_s: list[float] = []
-        first_s = 0.0
+        first_s = first_cpu_s = 0.0
         while dispatcher.wait_ms() == 0:
             look_s = time.perf_counter()
             n_new = dispatcher._look()
             looks_s.append(time.perf_counter() - look_s)
             if n_new and not first_s:
-                first_s = time.perf_counter() - wall_s
+                first_s, first_cpu_s = time.perf_counter() - wall_s, time.process_time() - began_s
         told_s = time.process_time() - began_s
-        n_messages = sum(store.n_notifications().values())
+        clock.advance_to(START_MS + 120_000)  # what nobody has acknowledged is escalated
+        dispatcher.dispatch_due()
+        n_messages = Counter(message.receiver for message in store.notifications(limit=10 * n_alerts))
+        n_incidents = len(store.alerts(AlertFilter(queries=(INCIDENT,), limit=n_alerts)))
     per_alert = 1e3 / n_alerts
     return {
         "raise_ms": raised_s * per_alert,
         "tell_ms": told_s * per_alert,
-        "n_messages": n_messages,
+        "n_messages": dict(sorted(n_messages.items())),
+        "n_incidents": n_incidents,
         "first_s": first_s,
+        "first_cpu_s": first_cpu_s,
         "longest_s": max(looks_s, default=0.0),
     }

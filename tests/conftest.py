@@ -44,7 +44,19 @@ MAIN = sys.modules["__main__"]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 _HERE = Path(__file__).parent
-_CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock", "damage", "storm", "receivers")
+_CAMPAIGNS = (
+    "spark",
+    "kills",
+    "groups",
+    "soak",
+    "watchdog",
+    "two",
+    "postgresql",
+    "clock",
+    "damage",
+    "storm",
+    "receivers",
+)
 SPARK = "spark"
 """The fixture that starts a JVM, and the group of the tests that need it."""
 LONG_GROUPS = (

@@ -104,7 +104,7 @@ class SpoolWriter:
         if not self._folder.is_dir():
             self._folder.mkdir(mode=0o700, exist_ok=True)
             _flush_folder(self._folder.parent)
-        number = max((number for number, _ in _segments(self._folder)), default=0) + 1
+        number = max((number for number, _ in _named(self._folder)), default=0) + 1
         self._path = self._folder / f"segment-{number:012d}.jsonl"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._n_bytes = 0
@@ -236,10 +236,18 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _segments(folder: Path) -> list[tuple[int, Path]]:
+    """Files alone: a pipe or a device would be read for ever."""
+    return sorted((number, Path(entry)) for number, entry in _named(folder) if entry.is_file(follow_symlinks=False))
+
+
+def _named(folder: Path) -> Iterator[tuple[int, os.DirEntry[str]]]:
+    """Whatever is called like a segment."""
     if not folder.is_dir():
-        return []
-    found = ((_SEGMENT.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted((int(match[1]), path) for match, path in found if match is not None)
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if (match := _SEGMENT.fullmatch(entry.name)) is not None:
+                yield int(match[1]), entry
 
 
 def _n_bytes(folder: Path) -> int:

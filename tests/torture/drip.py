@@ -1,9 +1,10 @@
 """Servers and clients that never come to an end: every attempt keeps its limit, and nobody else waits for it.
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
-poll of it in which other masters are well, a poll of daemons over JMX, one of exporters, and a webhook beside a
-receiver that is well. Clients do so towards the endpoints, whose health, metrics and reload go on being answered, and
-towards Alertmanager's API, plain and over TLS, which goes on answering and making silences.
+poll of it in which other masters are well, a poll of daemons over JMX, one of exporters and of who lists them, and a
+webhook beside a receiver that is well. Clients do so towards the endpoints, whose health, metrics and reload go on
+being answered, towards Alertmanager's API, plain and over TLS, which goes on answering and making silences, and towards
+the receiver of remote write, which goes on taking samples.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from app.alerting.receivers.service import Message
 from app.alertmanager.api import LIMITS
 from app.clock import SystemClock
 from app.process.web import Limits
+from app.process.write_receiver import PATH as WRITE_PATH
 from app.settings import Receiver
 from app.store import open_store
 from collectors.base import SourceUnavailableError
@@ -43,10 +45,12 @@ from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.alertmanager.served import TOKEN, fire, served, slow
 from tests.app.alertmanager.test_silences import body as silence_body
 from tests.app.process.test_web import Site, site
+from tests.app.process.test_write_receiver import running as receiving
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
 from tests.collectors.jmx.daemons import T0, Daemon, recorded
 from tests.collectors.prometheus.exporters import recorded as recorded_exporter
+from tests.collectors.prometheus.writes import request, series
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
 from tests.torture.campaign import Given, Verdict
@@ -166,7 +170,7 @@ def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
 
 
 def scrapes(tally: Tally, name: str, behaviour: Behaviour) -> None:
-    """Two polls of exporters, one of them such a server: what the other tells is there."""
+    """Two polls of exporters, one of them such a server, and so is who lists more: what the other tells is there."""
     body = recorded_exporter(1).encode()
 
     def serve(connection: socket.socket) -> None:
@@ -179,6 +183,7 @@ def scrapes(tally: Tally, name: str, behaviour: Behaviour) -> None:
     with serving(behaviour) as slow, serving(serve) as url:
         options = PrometheusOptions(
             (url, slow),
+            servers=(f"{slow}/targets",),
             target_timeout_ms=round(1000 * MASTER_S),
             poll_timeout_ms=round(1000 * POLL_S),
             n_workers=1,
@@ -186,7 +191,7 @@ def scrapes(tally: Tally, name: str, behaviour: Behaviour) -> None:
         )
         exporters = PrometheusCollector(options)
         for number in range(2):
-            with tally.timed("scrape", name, POLL_S):
+            with tally.timed("scrape", name, LIMIT_S + POLL_S):  # the first one waits for the lists
                 polled = exporters.poll(T0 + 30_000 * number)
             if "Metric" not in polled.events.strings("type").to_pylist():
                 tally.failures.append(f"an exporter that {name}: poll {number} has nothing of the other")
@@ -313,6 +318,40 @@ def api(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: 
                                 tally.failures.append(f"{kind}: {method} {path} beside {n_clients} slow ones: {status}")
 
 
+def writes(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: Tls | None) -> None:
+    """Clients of all kinds before a Prometheus that sends samples: they are taken, and kept."""
+    head = f"POST {WRITE_PATH} HTTP/1.1\r\nHost: localhost\r\n".encode()
+    starts = (
+        b"",
+        b"\x16\x03\x01\x02\x00\x01",
+        head,
+        head + b"Content-Length: 4000000\r\nContent-Encoding: snappy\r\n\r\n",
+        head + b"Expect: 100-continue\r\nContent-Length: 60\r\n\r\n",
+        head + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n",
+    )
+    place, kind = folder / f"writes-{tls is None}", "remote write" if tls is None else "remote write over TLS"
+    place.mkdir()
+    files = {} if tls is None else {"cert_file": folder / "certificate.pem", "key_file": folder / "key.pem"}
+    with receiving(place, **files) as running:
+
+        def connect() -> socket.socket:
+            return socket.create_connection(("127.0.0.1", running.receiver.port), ANSWER_S)
+
+        n_taken = 0
+        with _dripping(connect, starts, chosen, n_clients):
+            for number in range(10):
+                with tally.timed(kind, "drips", ANSWER_S):
+                    answered = running.post(request(series("node_load1", float(number), T0)), verify=_trusted(tls))
+                n_taken += answered.status_code == 204
+        kept = [value for _, value in running.kept()]
+    if n_taken != 10 or kept != [float(number) for number in range(10)]:
+        tally.failures.append(f"{kind} beside {n_clients} slow clients: {n_taken} of 10 taken, kept {kept}")
+
+
+def _trusted(tls: Tls | None) -> bool | str:
+    return True if tls is None else str(tls[1])
+
+
 @contextmanager
 def _dripping(
     connect: Callable[[], socket.socket], starts: Sequence[bytes], chosen: random.Random, n_clients: int
@@ -363,6 +402,8 @@ def run(given: Given) -> Verdict:
             lambda: endpoints(tally, chosen, N_CLIENTS),
             lambda f=of_api: api(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
             lambda f=of_api, t=own: api(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
+            lambda f=of_api: writes(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
+            lambda f=of_api, t=own: writes(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
         ]
         for number, (name, behaviour) in enumerate(WAYS.items()):
             for given_tls in (None, tls):

@@ -1,7 +1,8 @@
 """Lives of `clustercep run` that cost little: a process that has imported everything forks each of them.
 
 `python -m tests.torture.lives` is that process. It takes one JSON object per line, starts what it says and answers with
-one line: {"config", "log", "die"} with the number of the new process, {"end": pid} with "ended" after a `kill -9`.
+one line: {"config", "log", "die", "retention_s"} with the number of the new process, {"end": pid} with "ended" after a
+`kill -9`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RETENTION_S = 0.2
 
 PR_SET_PDEATHSIG = 1
 
-PLACES = ("migration", "retention", "reload")
+PLACES = ("migration", "retention", "reload", "dispatch")
 """Within which a life may be told to die."""
 
 
@@ -36,9 +37,11 @@ class Lives:
         self._nursery = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._lock = threading.Lock()
 
-    def start(self, config: Path, log: Path, die: tuple[str, int] | None = None) -> int:
+    def start(
+        self, config: Path, log: Path, die: tuple[str, int] | None = None, *, retention_s: float = RETENTION_S
+    ) -> int:
         """The number of the new process. `die`: it kills itself at the n-th statement of this one of PLACES."""
-        return int(self._ask({"config": str(config), "log": str(log), "die": die}))
+        return int(self._ask({"config": str(config), "log": str(log), "die": die, "retention_s": retention_s}))
 
     def end(self, pid: int) -> None:
         """Kill it, unless it is dead by now, and wait for its end."""
@@ -125,7 +128,7 @@ def _live(wish: dict[str, Any]) -> NoReturn:
         for standard in (1, 2):
             os.dup2(log.fileno(), standard)
     app.process.supervisor._compile = lambda: None  # they were loaded before the fork
-    app.process.supervisor.RETENTION_INTERVAL_S = RETENTION_S  # type: ignore[assignment]
+    app.process.supervisor.RETENTION_INTERVAL_S = wish["retention_s"]
     if wish["die"] is not None:
         _die_in(*wish["die"])
     code = 1
@@ -141,6 +144,7 @@ def _die_in(place: str, n_statements: int) -> None:
     from alembic import command
     from sqlalchemy import Engine, event
 
+    from app.alerting.dispatch.dispatcher import Dispatcher
     from app.process.runner import Runner
 
     left: list[int] = []
@@ -161,6 +165,8 @@ def _die_in(place: str, n_statements: int) -> None:
     event.listen(Engine, "after_cursor_execute", count)
     if place == "migration":
         command.upgrade = armed(command.upgrade)
+    elif place == "dispatch":
+        Dispatcher._look = armed(Dispatcher._look)  # type: ignore[method-assign]
     elif place == "retention":
         Runner.clean = armed(Runner.clean)  # type: ignore[method-assign]
     else:

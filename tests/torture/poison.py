@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from collectors.base import Collected, Collector, Problem
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
@@ -25,6 +26,10 @@ from collectors.history.job_history import JobHistoryCollector, JobHistoryOption
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
+from collectors.prometheus.readings import READINGS
+from collectors.prometheus.remote_write import RemoteWriteCollector, RemoteWriteOptions
+from collectors.prometheus.spool import Record, SpoolWriter
+from collectors.prometheus.write_request import parse_write_request
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
 from spark_jobs.ingest.rows import PROBLEM
@@ -34,8 +39,10 @@ from tests.collectors import rrds
 from tests.collectors.logs.test_daemon_log import NODE
 from tests.collectors.positions import saved
 from tests.collectors.prometheus import exporters
+from tests.collectors.prometheus import writes as write
 from tests.torture.campaign import Given, Verdict
 from tests.torture.hostile_bytes import mutated
+from tests.torture.readers_of_others import CONFIGURATION
 
 MOST_ROWS = 100
 """Of problems of one file in one poll."""
@@ -82,6 +89,27 @@ def _of_lists(root: Path) -> PrometheusCollector:
     return PrometheusCollector(options, lambda _url, _http: exporters.Exporter(exporters.recorded(1)))
 
 
+def _spooled(chosen: random.Random) -> bytes:
+    """What the receiver of remote write keeps of some requests."""
+    samples = [write.series("node_load1", 0.5, NOW_MS - ago_ms) for ago_ms in (40_000, 20_000, 5_000)]
+    with TemporaryDirectory() as name:
+        writer = SpoolWriter(Path(name), 1 << 20)
+        for sample in samples:
+            found = parse_write_request(write.message([sample]), {"node_load1"}).samples
+            writer.append(Record(NOW_MS - 1_000, "n1", found, 0))
+        writer.close()
+        return b"".join(path.read_bytes() for path in sorted(Path(name).iterdir()))
+
+
+def _of_configured_jobs(root: Path) -> JobHistoryCollector:
+    """Histories are right, the configurations beside them may be anything."""
+    for number in range(N_FILES):
+        history = root / f"job_1700000000000_{number:04}-1.jhist"
+        if not history.exists():
+            history.write_bytes(h.whole_history())
+    return JobHistoryCollector(JobHistoryOptions((root,), quiet_ms=20_000, counters=True))
+
+
 KINDS: dict[str, Kind] = {
     "container logs": Kind(
         lambda chosen: logs.hadoop2_log().encode(),
@@ -102,6 +130,18 @@ KINDS: dict[str, Kind] = {
         lambda chosen: json.dumps([{"targets": ["n1:9100", "n2:9100"], "labels": {"cluster": "c"}}]).encode(),
         lambda n: (f"targets{n}.json",),
         _of_lists,
+    ),
+    "job configurations": Kind(
+        lambda chosen: CONFIGURATION,
+        lambda n: (f"job_1700000000000_{n:04}_conf.xml",),
+        _of_configured_jobs,
+    ),
+    "remote write": Kind(
+        _spooled,
+        lambda n: (f"segment-{n + 1:012}.jsonl",),
+        lambda root: RemoteWriteCollector(
+            RemoteWriteOptions(root, (READINGS["load_one"],), step_ms=1_000, settle_ms=1_000)
+        ),
     ),
     "RRDs": Kind(
         lambda chosen: _rrd(),

@@ -51,6 +51,7 @@ from tests.collectors.prometheus import writes as write
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
+from tests.torture.readers_of_others import PASTED_ROUTES, others
 
 WAIT_S = 5.0
 DAEMON_LOGS = Path(__file__).parents[1] / "fixtures" / "daemon_logs"
@@ -95,6 +96,7 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
         answers = opened.enter_context(_Answers.running())
         web = opened.enter_context(_site())
         api = opened.enter_context(_api(folder))
+        further = opened.enter_context(others(folder))
         yield {
             "jhist": Reader(histories, _jhist),
             "hadoop1": Reader([HISTORY], _hadoop1),
@@ -120,6 +122,10 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "REST answers": Reader(http, answers.ask),
             "webhook answers": Reader(http, answers.tell),
             "web": Reader(asked, web),
+            **{
+                name: Reader(samples, read, most_bytes=1 << (13 if name == PASTED_ROUTES else 18))
+                for name, (samples, read) in further.items()
+            },
         }
 
 

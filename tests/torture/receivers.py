@@ -2,7 +2,8 @@
 
 Outages and limits are on an injected clock, second by second: alerts begin and end all the time, the real outbox and
 courier tell a receiver that is down for a minute, five and sixty, or answers 429 with Retry-After. The highest rate is
-on the wall clock: `clustercep run` and five alerts a second.
+on the wall clock: `clustercep run` and five alerts a second. Before it each kind of receiver meets each harm
+(`receiver_kinds`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.torture.campaign import Given, Verdict
 from tests.torture.growing_cluster import GrowingCluster, configure, inbox
 from tests.torture.kills import Followed, _has_told_all, _until_stepped
 from tests.torture.lives import lives
+from tests.torture.receiver_kinds import HARMS, KINDS, all_kinds
 
 T0_MS = 1_700_000_000_000
 BEFORE_S, LASTS_S = 60, 45
@@ -161,6 +163,8 @@ def run(given: Given) -> Verdict:
     ]
     seen.append(tried("429, one in 3 s", given.folder / "429", given.seed, pause_s=3, alerts_per_s=0.3))
     failures = [failure for one in seen for failure in judged(one)]
+    kinds = list(all_kinds(given.folder / "kinds"))
+    failures += [failure for one in kinds for failure in one.failures()]
     left_s = 60 * given.minutes - (time.monotonic() - started_s) - 60
     rate, lags_s, missing = highest_rate(given.folder / "rate", given.seed, max(45.0, left_s))
     if missing:
@@ -172,8 +176,15 @@ def run(given: Given) -> Verdict:
         f"p95 beside it {one.p95_s:g} s, all told {one.drained_s:g} s after it was back"
         for one in seen
     )
+    told, given_up, followed = (
+        sum(getattr(kind, name) for kind in kinds) for name in ("n_taken", "n_given_up", "n_followed")
+    )
+    of_kinds = (
+        f"{len(KINDS)} kinds of receiver with {len(HARMS)} harms each: {told} messages told when they were well, "
+        f"{given_up} given up for a redirect, {followed} redirects followed"
+    )
     return Verdict(
-        f"{outages}; {rate:.1f} alerts a second for {len(lags_s)} messages on the wall clock: lag p50 "
+        f"{outages}; {of_kinds}; {rate:.1f} alerts a second for {len(lags_s)} messages on the wall clock: lag p50 "
         f"{sorted(lags_s)[len(lags_s) // 2]:.2f} s, p95 {p95(lags_s):.2f} s (bound {MOST_LAG_S:g} s)",
         tuple(failures),
     )

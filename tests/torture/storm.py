@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from app.alerting.notifier import Notifier
 from app.clock import SystemClock
@@ -38,6 +38,7 @@ from engine.events import EventBatch
 from tests.torture.campaign import Given, Verdict
 
 SIZES = (1_000, 5_000, 20_000)
+N_HOSTS = 4_800
 MOST_TRANSACTION_S, MOST_STEP_S, MOST_ACK_S = 0.5, 30.0, 1.0
 PATIENCE_S = 400.0
 """For one size."""
@@ -50,11 +51,37 @@ RETURN a.task_id, a.host, count(b[]) AS n_ends ALERT warning '{task_id} on {host
 """
 
 
+INCIDENT = """
+PATTERN SEQ(storm a, storm b) WHERE skip_till_next_match { [host] AND a.task_id != b.task_id } WITHIN 1 hour
+RETURN a.host INCIDENT warning 'tasks of {host} have one cause' HOSTS SUSPECT host
+"""
+TREE = """
+  route:
+    receiver: ops
+    group_by: [alertname]
+    group_wait: 2s
+    group_interval: 5s
+    escalate_to: on-call
+    escalate_after: 1s
+    routes:
+    - {matchers: ['alertname="cause"'], continue: true, group_by: [host]}
+    - {matchers: ['severity="warning"'], receiver: db, group_by: ['...']}
+"""
+"""Of few large groups, of many small ones; what is told is escalated at once."""
+
+
 @dataclass
 class Seen:
     """What one storm did."""
 
     n_alerts: int
+    is_routed: bool = False
+    """Through routes, with incidents and escalation."""
+    n_incidents: int = 0
+    n_untold: int = 0
+    """Alerts of which no receiver was written a message."""
+    told_s: float = 0.0
+    """From the alerts to when the last message about one that fires is written."""
     fired_s: float = 0.0
     ended_s: float = 0.0
     transactions_s: list[float] = field(default_factory=list)
@@ -70,15 +97,21 @@ class Seen:
 
     def figures(self) -> str:
         """One line."""
+        routed = f" with {self.n_incidents} incidents, told after {self.told_s:.1f} s" if self.is_routed else ""
         return (
-            f"{self.n_alerts} alerts: fired in {self.fired_s:.1f} s, over in {self.ended_s:.1f} s; longest transaction "
-            f"{max(self.transactions_s):.2f} s (at most {MOST_TRANSACTION_S}), longest step {max(self.steps_s):.1f} s "
-            f"(at most {MOST_STEP_S:.0f}), p99 of {len(self.acks_s)} acks {self.ack_p99_s:.2f} s (at most {MOST_ACK_S})"
+            f"{self.n_alerts} alerts{routed}: fired in {self.fired_s:.1f} s, over in {self.ended_s:.1f} s; "
+            f"longest transaction {max(self.transactions_s):.2f} s (at most {MOST_TRANSACTION_S}), longest step "
+            f"{max(self.steps_s):.1f} s (at most {MOST_STEP_S:.0f}), "
+            f"p99 of {len(self.acks_s)} acks {self.ack_p99_s:.2f} s (at most {MOST_ACK_S})"
         )
 
     def broken(self) -> list[str]:
         """Bounds that do not hold, and what failed."""
         found = [*self.unhealthy[:3], *self.failures[:3]]
+        if self.n_untold:
+            found.append(f"{self.n_alerts} alerts: nobody was told of {self.n_untold}; expected all to be told")
+        if self.is_routed and not self.n_incidents:
+            found.append(f"{self.n_alerts} alerts: no incident; expected one for each host with several")
         for name, value, bound in (
             ("longest transaction", max(self.transactions_s), MOST_TRANSACTION_S),
             ("longest step", max(self.steps_s), MOST_STEP_S),
@@ -90,16 +123,20 @@ class Seen:
 
 
 def run(given: Given) -> Verdict:
-    """Each size once; raises TimeoutError when the alerts do not come."""
-    seen = [storm(given.folder / str(n), n) for n in SIZES]
+    """Each size once, and once through routes; raises TimeoutError when the alerts do not come."""
+    seen = [
+        storm(given.folder / f"{n}{'-routed' * is_routed}", n, is_routed=is_routed)
+        for is_routed in (False, True)
+        for n in SIZES
+    ]
     return Verdict("; ".join(one.figures() for one in seen), tuple(line for one in seen for line in one.broken()))
 
 
-def storm(folder: Path, n_alerts: int) -> Seen:
+def storm(folder: Path, n_alerts: int, *, is_routed: bool = False, n_hosts: int = N_HOSTS) -> Seen:
     """One size."""
-    seen = Seen(n_alerts)
+    seen = Seen(n_alerts, is_routed)
     with people(folder, seen) as port:
-        settings = write_settings(folder, port)
+        settings = write_settings(folder, port, is_routed=is_routed)
         clock = SystemClock()
         with open_configured_store(settings) as store:
             watch_transactions(store, seen)
@@ -116,19 +153,24 @@ def storm(folder: Path, n_alerts: int) -> Seen:
                 with watched_health(supervisor, seen):
                     now_ms = clock.now_ms()
                     started_s = time.monotonic()
-                    put(runner, events(n_alerts, now_ms), now_ms + 10)
-                    wait_for(lambda: store.n_alerts() == n_alerts and not runner.is_behind)
+                    put(runner, events(n_alerts, now_ms, n_hosts), now_ms + 10)
+                    wait_for(lambda: n_alerts_of(store) == n_alerts and not runner.is_behind)
                     seen.fired_s = time.monotonic() - started_s
+                    if is_routed:
+                        wait_for(lambda: n_untold(store) == 0)
+                        seen.told_s = time.monotonic() - started_s
                     started_s = time.monotonic()
                     put(runner, EventBatch.empty(), now_ms + AHEAD_MS)
                     wait_for(lambda: n_open(store) == 0)
                     seen.ended_s = time.monotonic() - started_s
+                seen.n_incidents = store.n_alerts() - n_alerts_of(store)
+                seen.n_untold = n_untold(store)
             finally:
                 supervisor.stop()
     return seen
 
 
-def events(n_alerts: int, at_ms: int) -> EventBatch:
+def events(n_alerts: int, at_ms: int, n_hosts: int = N_HOSTS) -> EventBatch:
     """Five for each of so many tasks."""
     rows = []
     for number in range(n_alerts):
@@ -136,7 +178,7 @@ def events(n_alerts: int, at_ms: int) -> EventBatch:
         for place, event_type in enumerate(("MapStart", "MapEnd", "MapEnd", "MapEnd", "ReducerStart")):
             t_ms = at_ms + place
             names = {"event_id": f"{task}-{place}", "type": event_type, "t_lo_ms": t_ms, "t_hi_ms": t_ms}
-            rows.append({**names, "task_id": task, "host": f"node{number % 4_800}", "user": "ann"})
+            rows.append({**names, "task_id": task, "host": f"node{number % n_hosts}", "user": "ann"})
     return EventBatch.from_rows(rows, load_event_types())
 
 
@@ -148,6 +190,26 @@ def put(runner: Runner, batch: EventBatch, watermark_ms: int) -> None:
 def n_open(store: Store) -> int:
     """Alerts that are not over."""
     return store.n_alerts(AlertFilter(states=("firing", "acknowledged")))
+
+
+def n_alerts_of(store: Store) -> int:
+    """Those that are no incidents."""
+    return store.n_alerts(AlertFilter(queries=("storm",)))
+
+
+def n_untold(store: Store) -> int:
+    """Alerts about which there is no message, neither of themselves nor of the incident that they are part of; what
+    somebody acknowledged may have been told to nobody."""
+    with store.engine.connect() as connection:
+        return int(connection.execute(text(_UNTOLD)).scalar_one())
+
+
+_UNTOLD = """
+SELECT count(*) FROM alerts a WHERE a.incident_id IS NULL
+AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.alert_id = a.id)
+AND NOT EXISTS (SELECT 1 FROM told_alerts t WHERE t.alert_id = a.id)
+AND NOT EXISTS (SELECT 1 FROM alert_changes c WHERE c.alert_id = a.id AND c.to_state = 'acknowledged')
+"""
 
 
 def wait_for(is_there: Callable[[], bool]) -> None:
@@ -231,15 +293,19 @@ def people(folder: Path, seen: Seen) -> Iterator[int]:
     seen.failures += [f"{seen.n_alerts} alerts: an acknowledgement failed: {text}" for text in found["failures"]]
 
 
-def write_settings(folder: Path, port: int) -> Settings:
-    """One query, an empty folder as its source, and a receiver."""
+def write_settings(folder: Path, port: int, *, is_routed: bool = False) -> Settings:
+    """One query, an empty folder as its source, and a receiver; `is_routed`: an incident, three and a tree."""
     for name in ("queries", "history"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "queries/storm.cep").write_text(QUERY)
-    (folder / "queries/RUNBOOK.md").write_text("# storm\nLook at it.\n")
+    (folder / "queries/RUNBOOK.md").write_text("# storm\nLook at it.\n# cause\nLook at the host.\n")
+    if is_routed:
+        (folder / "queries/cause.cep").write_text(INCIDENT)
+    names = ("ops", "db", "on-call") if is_routed else ("ops",)
+    receivers = ", ".join(f"{name}: {{url: 'http://127.0.0.1:{port}/hook'}}" for name in names)
     (folder / "config.yaml").write_text(
         "sources: {job_history: {enabled: true, directories: [history], interval: 1 h}}\n"
         "store: {directory: store}\nweb: {port: 0}\n"
-        f"alerting: {{group_gap: 1 s, receivers: {{ops: {{url: 'http://127.0.0.1:{port}/hook'}}}}}}\n"
+        f"alerting:\n  group_gap: 1 s\n  receivers: {{{receivers}}}\n{TREE if is_routed else ''}"
     )
     return load_settings(folder / "config.yaml", {})

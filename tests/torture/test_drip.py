@@ -47,3 +47,10 @@ def test_the_api_answers_beside_clients_that_drip(tally: drip.Tally, tmp_path: P
     tls = certificate(tmp_path) if is_encrypted else None
     ends(lambda: drip.api(tally, random.Random(1), 80, tmp_path, tls))
     assert tally.failures == []
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_samples_are_taken_beside_clients_that_drip(tally: drip.Tally, tmp_path: Path, is_encrypted: bool) -> None:
+    tls = certificate(tmp_path) if is_encrypted else None
+    ends(lambda: drip.writes(tally, random.Random(1), 80, tmp_path, tls))
+    assert tally.failures == []

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.torture.receiver_kinds import HARMS, KINDS, tried_kind
 from tests.torture.receivers import judged, p95, tried
 
 
@@ -24,3 +27,10 @@ def test_p95() -> None:
     assert p95([1.0]) == 1
     assert p95([float(n) for n in range(100)]) == 94
     assert p95([float(n) for n in range(20)]) == 18
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "apprise"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_service_that_is_not_well_is_told_when_it_is(tmp_path: Path, kind: str, harm: str) -> None:
+    seen = tried_kind(kind, harm, tmp_path / "store")
+    assert seen.failures() == []

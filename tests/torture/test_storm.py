@@ -7,6 +7,14 @@ from pathlib import Path
 from tests.torture.storm import storm
 
 
+def test_a_storm_through_routes_with_incidents_is_told_whole(tmp_path: Path) -> None:
+    seen = storm(tmp_path, 300, is_routed=True, n_hosts=200)
+    assert seen.unhealthy == []
+    assert seen.failures == []
+    assert seen.n_untold == 0
+    assert seen.n_incidents == 100, "of the hosts those with two tasks"
+
+
 def test_a_storm_is_stored_in_short_transactions_beside_people_and_health(tmp_path: Path) -> None:
     seen = storm(tmp_path, 200)
     assert seen.unhealthy == []

@@ -14,6 +14,7 @@ import pytest
 from collectors.prometheus import spool
 from collectors.prometheus.exposition import Sample
 from collectors.prometheus.spool import Place, Record, RecordError, SpoolError, SpoolReader, SpoolWriter
+from tests.slow_servers import ends
 
 ROOT = Path(__file__).parents[3]
 
@@ -199,3 +200,24 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, n_told: int) -> N
     assert found[-1] == -1
     assert found[:-1] == list(range(len(found) - 1))
     assert len(found) - 1 in (last + 1, last + 2)  # one may have been kept and not told
+
+
+@pytest.mark.parametrize("kind", ["endless", "pipe", "folder"])
+def test_what_is_no_file_holds_up_nothing(tmp_path: Path, kind: str) -> None:
+    """A device has no end of a line, and a pipe nobody who writes."""
+    folder = tmp_path / "s"
+    SpoolWriter(folder, 1 << 20).append(record(1))
+    path = folder / "segment-000000000002.jsonl"
+    if kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    SpoolWriter(folder, 1 << 20).append(record(3))
+    assert (folder / "segment-000000000003.jsonl").is_file()
+    reader = SpoolReader(folder)
+    records, place, _, problems = ends(lambda: reader.read(Place(), 1 << 20))
+    assert (records, problems) == ([record(1), record(3)], [])
+    reader.remove_before(place.segment)
+    assert path.exists() or path.is_symlink()
