@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from engine.matching.output.aggregates import aggregates_of_lists, register_aggregate
     from engine.matching.output.brief_rows import bindings_digest, brief_rows
     from engine.matching.output.row_json import row_from_json, row_to_json
-    from engine.matching.output.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
+    from engine.matching.output.rows import (
+        Binding,
+        Expectation,
+        MatchRow,
+        RowBlock,
+        RowSink,
+        binding_json,
+        flat_ids,
+        joined_rows,
+    )
     from engine.matching.output.tables import rows_schema, rows_tables
     from engine.matching.protocol import Limits
     from engine.plan.distribution import Distribution, Obstacle
@@ -58,6 +67,7 @@ _HOMES = {
     "CompiledQuery": "engine.compiled.query",
     "Distribution": "engine.plan.distribution",
     "Engine": "engine.runtime.engine",
+    "Expectation": "engine.matching.output.rows",
     "Limits": "engine.matching.protocol",
     "Binding": "engine.matching.output.rows",
     "MatchRow": "engine.matching.output.rows",
@@ -135,6 +145,7 @@ __all__ = [
     "Distribution",
     "Engine",
     "EventStrategy",
+    "Expectation",
     "Limits",
     "MatchRow",
     "Method",

@@ -94,17 +94,19 @@ def divide(
 ) -> Division:
     """The parts for these events; raises SparkJobError for a query that can be divided in no way."""
     distribution = query.distribution
-    _refuse_trends(query)
     if one_piece:
         return Division({})
     check_divisible(query)
+    is_sliceable = distribution.sliceable and not (distribution.needs_exact_times and counted.n_imprecise)
     longest_ms = longest_that_counts_ms(query, counted)
     n_parts = sizes.n_parts(counted.n_events, counted.n_everywhere, n_cores)
     if not distribution.keys:
+        if not is_sliceable:
+            return Division({})
         cut = slices(distribution, counted.first_ms, counted.last_ms, longest_ms, n_parts)
         return Division({}, slices=cut if cut.n > 1 else None)
     floats = float_names(query)
-    heavy = tuple(_heavy_keys(events, distribution, counted, longest_ms, sizes, floats))
+    heavy = tuple(_heavy_keys(events, distribution, counted, longest_ms, sizes, floats, is_sliceable=is_sliceable))
     n_buckets = min(n_parts, max(1, len(counted.by_bucket)))
     return Division(distribution.keys, floats, n_buckets, heavy, all_keyed=not counted.n_everywhere)
 
@@ -112,19 +114,10 @@ def divide(
 def check_divisible(query: CompiledQuery) -> None:
     """Raise SparkJobError for a query that can be divided in no way."""
     distribution = query.distribution
-    _refuse_trends(query)
     if not distribution.keys and distribution.slice_obstacle is not None:
         raise SparkJobError(
             f"{query.name} cannot be divided: by key, {distribution.key_obstacle}; by time, "
             f"{distribution.slice_obstacle} (--one-slice evaluates everything in one task)"
-        )
-
-
-def _refuse_trends(query: CompiledQuery) -> None:
-    if query.resolved.is_trend:
-        raise SparkJobError(
-            f"{query.name} aggregates trends, which Spark jobs of this version do not evaluate; "
-            "evaluate it with clustercep match, or write a match query"
         )
 
 
@@ -147,6 +140,8 @@ def _heavy_keys(
     longest_ms: int,
     sizes: Sizes,
     floats: frozenset[str],
+    *,
+    is_sliceable: bool,
 ) -> list[HeavyKey]:
     full = [number for number, n in counted.by_bucket.items() if n > sizes.heavy_events]
     if not full:
@@ -160,7 +155,7 @@ def _heavy_keys(
     found = []
     for row in by_hash.where(sf.col("n") > sizes.heavy_events).collect():
         cut = None
-        if distribution.sliceable:
+        if is_sliceable:
             n_wanted = -(-row["n"] // sizes.events_per_part)
             cut = slices(distribution, row["first_ms"], row["last_ms"], longest_ms, n_wanted)
         found.append(HeavyKey(row["hash"], row["n"], None if cut is None or cut.n == 1 else cut))

@@ -75,6 +75,7 @@ class PartStatistics:
     n_refused: int = 0
     n_capped: int = 0
     n_limited: int = 0
+    n_rejected: int = 0
 
     def __add__(self, other: PartStatistics) -> PartStatistics:
         return PartStatistics(*(mine + its for mine, its in zip(self.values, other.values, strict=True)))
@@ -91,6 +92,7 @@ class PartStatistics:
             self.n_refused,
             self.n_capped,
             self.n_limited,
+            self.n_rejected,
         )
 
 
@@ -208,6 +210,7 @@ class _Part:
             n_refused=sum(self._engine.n_refused.values()),
             n_capped=self._n_capped,
             n_limited=self._engine.statistics[self._task.name].n_limited if self._task.best == Best() else 0,
+            n_rejected=sum(counted.n_rejected for counted in statistics),
         )
 
 

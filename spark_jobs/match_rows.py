@@ -79,11 +79,12 @@ def rows_batch(rows: Sequence[engine.MatchRow], source: Source) -> pa.RecordBatc
 
 def _cells(row: engine.MatchRow, source: Source) -> dict[str, Any]:
     printed = as_json(row)
+    bindings = {} if row.is_of_trends else row.bindings  # else a sample, for whom is told of the row
     confidence = float(row.confidence)
     window_start_ms, window_end_ms = row.window or (None, None)
     more = {name: value for name, value in printed.items() if name not in _SHOWN_APART}
     return {
-        "match_id": engine.match_id(source.name, source.hash, row.key, row.window, row.bindings),
+        "match_id": engine.match_id(source.name, source.hash, row.key, row.window, bindings),
         "query": source.name,
         "key": json_text({name: printable(value) for name, value in row.key}),
         "window_start_ms": window_start_ms,
@@ -95,7 +96,7 @@ def _cells(row: engine.MatchRow, source: Source) -> dict[str, Any]:
         "at_least_one_high": printed.get("at_least_one_high", confidence),
         "count": min(int(row.count), _MOST),
         "count_exact": bool(row.count_exact),
-        "bindings": _bindings_json(row.bindings),
+        "bindings": _bindings_json(bindings),
         "values": json_text(printed["values"]),
         "more": json_text(more)[1:-1] if more else None,
         PLACE: None if row.place is None else json.dumps(engine.output_order(row)),
@@ -118,9 +119,19 @@ def json_line(row: Mapping[str, Any]) -> str:
     start = ""
     if row["window_start_ms"] is not None:
         start = f'"window_start": {row["window_start_ms"]}, "window_end": {row["window_end_ms"]}, '
+    if is_of_trends(row):
+        more = json.loads(f"{{{row['more']}}}")
+        group = json_text(more.pop("group"))
+        rest = f", {json_text(more)[1:-1]}" if more else ""
+        return f'{{{start}"group": {group}, "values": {row["values"]}{rest}}}'
     more = "" if row["more"] is None else f", {row['more']}"
     confidence = json.dumps(row["confidence"])
     return f'{{{start}"bindings": {row["bindings"]}, "confidence": {confidence}, "values": {row["values"]}{more}}}'
+
+
+def is_of_trends(row: Mapping[str, Any]) -> bool:
+    """Whether the row is about all trends of a window and group."""
+    return row["more"] is not None and row["more"].startswith('"group": ')
 
 
 def capped(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,6 +156,7 @@ __all__ = [
     "Source",
     "capped",
     "is_capped",
+    "is_of_trends",
     "json_line",
     "json_lines",
     "rows_batch",

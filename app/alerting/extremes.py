@@ -22,8 +22,8 @@ from engine import ast
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 """As numbers that are not finite are stored, see app.store.storable."""
 
-_BEYOND_DOUBLES = re.compile(r"-?\d\.\d{1,20}e\+\d{3,12}", re.ASCII)
-"""As aggregates over trends are, see engine.trends.numbers."""
+_LARGE = re.compile(r"-?(\d\.\d{1,20}e\+\d{3,12}|\d{19,4300})", re.ASCII)
+"""Beyond doubles, or whole and beyond 64 bits, as aggregates over trends are: see engine.trends.numbers."""
 
 _ASPECTS = [(aspect, aspect.value.lower()) for aspect in ast.Aspect]
 """With their names in templates and messages."""
@@ -161,9 +161,9 @@ class Extremes:
 
 
 def number(value: object) -> float | int | Decimal | None:
-    """A value that was found to be a number; None for NULL and NaN. Those beyond all doubles come as text."""
+    """A value that was found to be a number; None for NULL and NaN. Large ones come as text."""
     if isinstance(value, str):
-        return Decimal(value) if _BEYOND_DOUBLES.fullmatch(value) else _INFINITE.get(value)
+        return Decimal(value) if _LARGE.fullmatch(value) else _INFINITE.get(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return None if math.isnan(value) else value

@@ -89,7 +89,10 @@ def window_frame(
 
 
 def plotted(value: Any) -> tuple[float, float]:
-    """A value as a number and as a power of ten, as far as it has one; `1.2e+400` as text has a power only."""
+    """A value as a number and as a power of ten, as far as it has one; `1.2e+400` as text has a power only. A whole
+    number beyond 64 bits is text, too."""
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        value = int(value)
     if isinstance(value, str):
         mantissa, _, exponent = value.partition("e+")
         if not exponent.isdecimal():

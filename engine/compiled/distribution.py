@@ -55,6 +55,8 @@ def distribution_of(query: Composed) -> Distribution:
         n_links=query.depth + 1,
         key_obstacle=found if isinstance(found, Obstacle) else None,
         slice_obstacle=_slice_obstacle(query, own),
+        # Which of a clock's overlapping intervals are taken depends on all that came before.
+        needs_exact_times=any(member.resolved.is_trend for member in query.chain),
     )
 
 

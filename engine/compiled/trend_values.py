@@ -25,7 +25,8 @@ class TrendThreshold:
 
 
 def every_window(query: CompiledQuery) -> CompiledQuery:
-    """A query about trends without HAVING, which tells nobody, with what HAVING compares among its values."""
+    """A query about trends without HAVING, which tells nobody, with what HAVING compares among its values. It is
+    without EXACT: windows that are not told may have any number of trends."""
     own, resolved = query.resolved.query, query.resolved
     returned = {item.expression for item in own.returns}
     more = [
@@ -36,6 +37,7 @@ def every_window(query: CompiledQuery) -> CompiledQuery:
     asked = replace(
         own,
         having=None,
+        exact_bits=0,
         returns=(*own.returns, *{item.name: item for item in more}.values()),
         parameters=(),
         notice=None,

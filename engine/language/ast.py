@@ -236,6 +236,12 @@ class Equivalence:
 
 # ------------------------------------------------------------------ clauses
 
+EXACT_BITS = 4_096
+"""Of `EXACT` alone."""
+
+LEAST_EXACT_BITS, MOST_EXACT_BITS = 64, 14_000
+"""Below this nothing is rounded; beyond it Python refuses to write a number in decimals (4,300 digits)."""
+
 
 class Strategy(Enum):
     """Event selection strategies (SASE+ section 3.1); hyphens and underscores are both accepted in text."""
@@ -348,7 +354,8 @@ class Query:
     """A whole query as written; the resolver checks it against a schema and fills in parameters.
 
     `open_on` looks at one event of any type: its attributes stand without a variable, `type` is its type's name.
-    In RETURN and HAVING of a trend query the attributes of `group_by` stand so.
+    In RETURN and HAVING of a trend query the attributes of `group_by` stand so. `exact_bits`: whole numbers of trends
+    are not rounded up to this size, 0: without the clause.
     """
 
     pattern: Pattern
@@ -377,7 +384,7 @@ class Query:
     consume: tuple[str, ...] = ()
     weight: float | None = None
     group_by: tuple[str, ...] = ()
-    exact: bool = False
+    exact_bits: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
     clause_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
 

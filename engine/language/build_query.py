@@ -9,6 +9,9 @@ from typing import Any
 from lark import Token
 
 from engine.language.ast import (
+    EXACT_BITS,
+    LEAST_EXACT_BITS,
+    MOST_EXACT_BITS,
     Aggregate,
     Aspect,
     Attribute,
@@ -358,8 +361,14 @@ def _group_by(clause: Branch, source: Source) -> Fields:
     return {"group_by": tuple(names)}
 
 
-def _exact(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
-    return {"exact": True}
+def _exact(clause: Branch, source: Source) -> Fields:
+    tokens = _tokens(clause)
+    if not tokens:
+        return {"exact_bits": EXACT_BITS}
+    n_bits = source.integer(tokens[0], "bits", LEAST_EXACT_BITS)
+    if n_bits > MOST_EXACT_BITS:
+        raise source.syntax_error(tokens[0], f"EXACT with {n_bits:,} bits", f"at most {MOST_EXACT_BITS:,}")
+    return {"exact_bits": n_bits}
 
 
 _CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {

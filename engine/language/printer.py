@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.language.ast import (
+    EXACT_BITS,
     Aggregate,
     AllOf,
     Alternative,
@@ -79,8 +80,8 @@ def print_query(query: Query) -> str:
         lines.append(f"CONSUME {', '.join(query.consume)}")
     if query.weight is not None:
         lines.append(f"WEIGHT {query.weight!r}")
-    if query.exact:
-        lines.append("EXACT")
+    if query.exact_bits:
+        lines.append("EXACT" if query.exact_bits == EXACT_BITS else f"EXACT {query.exact_bits} BITS")
     if query.ties is not None:
         lines.append(f"TIES {query.ties.value}")
     if query.returns:

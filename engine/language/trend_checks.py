@@ -40,7 +40,7 @@ def refuse_trend_clauses(query: Query, checked: Checked) -> None:
     remedy = "aggregate trends in RETURN, as in RETURN COUNT(*), or leave it out"
     for is_there, name, clause in (
         (bool(query.group_by), "GROUP BY groups trends", "GROUP BY"),
-        (query.exact, "EXACT is about aggregates over trends", "EXACT"),
+        (bool(query.exact_bits), "EXACT is about aggregates over trends", "EXACT"),
     ):
         if is_there:
             raise checked.error(

@@ -39,7 +39,7 @@ class Distribution:
 
     `reach_ms`, `look_back_ms`: the events that decide a match, whose first event begins in [s, e), begin before
     e + reach and end at s - look_back or later, both widened by `n_links` times the longest interval of an event.
-    `slice_obstacle`: why time cannot be cut, None where it can.
+    `slice_obstacle`: why time cannot be cut, None where it can; `needs_exact_times`: where all times are exact only.
     """
 
     keys: Mapping[str, tuple[str, ...]]
@@ -49,6 +49,7 @@ class Distribution:
     n_links: int = 1
     key_obstacle: Obstacle | None = None
     slice_obstacle: Obstacle | None = None
+    needs_exact_times: bool = False
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -78,8 +79,10 @@ class Distribution:
             lines.append(f"           not by time: {self.slice_obstacle}")
         else:
             back = f" and {self.look_back_ms} ms before" if self.look_back_ms else ""
+            what = "where all times are exact: a window" if self.needs_exact_times else "a match"
             lines.append(
-                f"           by time: a match begins in its slice, events up to {self.reach_ms} ms after{back}"
+                f"           by time{',' if self.needs_exact_times else ':'} {what} begins in its slice, events up to "
+                f"{self.reach_ms} ms after{back}"
             )
         return lines
 
@@ -129,14 +132,20 @@ def needs_all(query: ast.Query) -> Obstacle | None:
 # ------------------------------------------------------------------- by key
 
 
-_OF_TRENDS = Obstacle(
-    "aggregates over trends are evaluated in one piece by this version", "evaluate the query in one process"
+_OF_ALL_GROUPS = Obstacle(
+    "without GROUP BY a row is about the trends of all events", "group by an attribute, as in GROUP BY host"
+)
+"""Trends of one group share it: a type with all of GROUP BY goes by it, the others are in every bucket."""
+
+_EXACT_ABSENCE = Obstacle(
+    "under EXACT a part of a window, in which fewer events are absent, may have too many trends",
+    "leave EXACT or NOT out",
 )
 
 
 def _key(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ...] | Obstacle:
     if resolved.is_trend:
-        return _OF_TRENDS
+        return resolved.query.group_by or _OF_ALL_GROUPS
     if _counts_per_opener(resolved.query):
         return _PER_OPENER
     if resolved.query.strategy is ast.Strategy.STRICT_CONTIGUITY:
@@ -178,7 +187,8 @@ def _implied(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ..
 
 def _slice_obstacle(query: ast.Query) -> Obstacle | None:
     if query.is_trend:
-        return _OF_TRENDS
+        has_absent = any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern))
+        return _EXACT_ABSENCE if query.exact_bits and has_absent else None
     if query.within_events is not None:
         return Obstacle("WITHIN n EVENTS says nothing about time", "use a window in time, as in WITHIN 10 minutes")
     if _counts_per_opener(query):
@@ -208,6 +218,8 @@ def _counts_per_opener(query: ast.Query) -> bool:
 
 def _looks_back(query: ast.Query, branches: Sequence[Plan]) -> bool:
     """Whether events before the first one of a match decide it: what is negated before it, or opens its window."""
+    if query.is_trend:  # what is negated at the start reaches back to that of the window
+        return False
     if query.open_on is not None:
         return True
     return any(branch.looks_back for branch in branches)

@@ -375,7 +375,8 @@ def _values(
     query = resolved.query
     if query.having is not None and truth(_filled(query.having, readings, group), {}, 1) is not True:
         return None
-    return {item.name: _plain(evaluate(_filled(item.expression, readings, group), {}, 1)) for item in query.returns}
+    values = {item.name: evaluate(_filled(item.expression, readings, group), {}, 1) for item in query.returns}
+    return {name: _plain(value, exact=bool(query.exact_bits)) for name, value in values.items()}
 
 
 def _filled(node: Any, readings: Sequence[Weighted], group: Mapping[str, object]) -> Any:
@@ -424,9 +425,11 @@ def _weighted(weight: Fraction, value: Fraction | float) -> Fraction | float:
     return value if isinstance(value, float) else weight * value  # floats are infinite
 
 
-def _plain(value: object) -> object:
+def _plain(value: object, *, exact: bool) -> object:
+    """Whole numbers beyond 64 bits are text under EXACT, with all digits."""
     if isinstance(value, Fraction):
-        return int(value) if value.denominator == 1 else float(value)
+        whole = int(value) if value.denominator == 1 else None
+        return float(value) if whole is None else str(whole) if exact and abs(whole) >= 2**63 else whole
     return value
 
 

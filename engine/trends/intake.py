@@ -68,11 +68,14 @@ class _Class:
 
 @dataclass(frozen=True)
 class Coming:
-    """A batch; `ids` of its events where these are asked for, `more` (2, rows): HI_MS and CLOCK of all rows."""
+    """A batch; `ids` of its events where these are asked for; of all rows, not only of its events, `hi_ms` and `clock`.
+    `is_precise`: no time is an interval, as far as that is known without a look at each."""
 
     batch: ta.Batch
     ids: np.ndarray
-    more: Int64Array
+    hi_ms: Int64Array
+    clock: Int64Array
+    is_precise: bool
 
 
 class TrendIntake:
@@ -93,6 +96,7 @@ class TrendIntake:
         self.n_rejected = 0
         self.keys = KeyTable(len(plan.components))
         self._waiting = self._none()
+        self._is_precise = True  # of the events at hand
 
     def _none(self) -> Candidates:
         template = self._tables.template
@@ -132,9 +136,10 @@ class TrendIntake:
         key += 0.0  # -0.0 is 0.0
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
         hi_ms = np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
-        is_clock_needed = are_held or not is_precise or bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
+        self._is_precise = is_precise and not bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
+        is_clock_needed = are_held or not self._is_precise
         clock = stream.clocks_of(rows) if is_clock_needed else np.full(len(rows), -1, np.int64)
-        order = hi_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
+        order = hi_ms if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
         ids = np.empty((int(plan.is_told), len(rows)), object)
         if plan.is_told:
@@ -200,7 +205,11 @@ class TrendIntake:
             if is_whole:
                 whole |= coming.states[number]
         keyed = np.flatnonzero(whole)
-        partition = self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))
+        if self._plan.components:
+            partition = self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))
+        else:
+            self.keys.numbers(coming.key[:, keyed[:1]])
+            partition = np.zeros(len(keyed), np.int64)
         if all(self._whole):
             yield self._batch(coming, keyed, partition, whole[keyed])
             return
@@ -244,15 +253,17 @@ class TrendIntake:
         if not all(self._whole) or len(self.keys) > 1:  # keyed events, then broadcast ones: out of order by themselves
             by_partition = np.lexsort((rows, partition))
             rows, partition, states = _each_once(rows[by_partition], partition[by_partition], states[by_partition])
+        t_ms, order = events.t_ms, events.order
+        if len(rows) < len(events) or not all(self._whole) or len(self.keys) > 1:
+            t_ms, order = t_ms[rows], order[rows]
+        t_ms, order = np.require(t_ms, requirements="W"), np.require(order, requirements="W")  # as kernels are compiled
         ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
         reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
         batch = ta.Batch(
-            rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived,
-            reached,
+            rows, partition, t_ms, order, states, ranks, events.columns, events.derived, reached,
         )  # fmt: skip
-        return Coming(
-            batch, events.ids[0][rows] if self._plan.is_told else events.ids, np.stack([events.hi_ms, events.clock])
-        )
+        ids = events.ids[0][rows] if self._plan.is_told else events.ids
+        return Coming(batch, ids, events.hi_ms, events.clock, self._is_precise)
 
     def forget(self, earliest_ms: int) -> None:
         """Events of then or before are in no window any more."""

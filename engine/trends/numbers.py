@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any
 
-from engine.kernels.trends.numbers import BLOCK
+from engine.kernels.trends.numbers import BLOCK, LIMB_BITS
 
 MOST_WHOLE = 2**63 - 1
 """Larger whole numbers are scaled: columns of rows have 64 bits."""
@@ -130,6 +130,24 @@ def number_of(whole: int, real: float, scale: int) -> Quantity:
     return simplest(Scaled.of(real).times_power(BLOCK * (scale - 1)))
 
 
+def whole_of(limbs: Sequence[int]) -> int:
+    """The whole number that `engine.kernels.trends.numbers` has in limbs, the lowest one first."""
+    found = 0
+    for limb in reversed(limbs):
+        found = (found << LIMB_BITS) + limb
+    found &= (1 << LIMB_BITS * len(limbs)) - 1
+    return found - (1 << LIMB_BITS * len(limbs)) if found >> (LIMB_BITS * len(limbs) - 1) else found
+
+
+def n_bits(value: Quantity) -> int:
+    """Bits of a number before its point; raises OverflowError for what is not finite."""
+    if isinstance(value, int):
+        return value.bit_length()
+    if not math.isfinite(value.mantissa if isinstance(value, Scaled) else value):
+        raise OverflowError(f"{value} has no size")
+    return max(0, Scaled.of(value).exponent)
+
+
 def simplest(value: Quantity) -> Quantity:
     """A whole number of 64 bits, a finite double, or a scaled number."""
     if isinstance(value, int) and abs(value) > MOST_WHOLE:
@@ -140,15 +158,16 @@ def simplest(value: Quantity) -> Quantity:
     return value
 
 
-def calculated(op: str, left: Quantity, right: Quantity) -> Quantity | None:
-    """left op right, without rounding among whole numbers where that is possible and never infinite where it is
-    finite; None for a division by zero and for what is no number."""
+def calculated(op: str, left: Quantity, right: Quantity, *, exact: bool = False) -> Quantity | None:
+    """left op right, without rounding among whole numbers where that is possible, or always if `exact`, and never
+    infinite where it is finite; None for a division by zero and for what is no number."""
     if op in "/%" and right == 0:
         return None
     if op == "%":
         return _remainder(left, right)
     if isinstance(left, int) and isinstance(right, int) and op != "/":
-        return simplest(_OPERATORS[op](left, right))
+        whole: int = _OPERATORS[op](left, right)
+        return whole if exact else simplest(whole)
     if any(isinstance(side, float) and not math.isfinite(side) for side in (left, right)):
         plain: float = _OPERATORS[op](float(left), float(right))
         return None if math.isnan(plain) else plain
@@ -171,4 +190,4 @@ def _remainder(left: Quantity, right: Quantity) -> Quantity | None:
     return math.fmod(one, other) if math.isfinite(one) else None
 
 
-__all__ = ["MOST_WHOLE", "Quantity", "Scaled", "calculated", "number_of", "simplest"]
+__all__ = ["MOST_WHOLE", "Quantity", "Scaled", "calculated", "n_bits", "number_of", "simplest", "whole_of"]

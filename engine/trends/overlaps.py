@@ -103,8 +103,8 @@ class TrendOverlaps:
             rows=whole.rows[rows], partition=whole.partition[rows], t_ms=whole.t_ms[rows], order=whole.order[rows],
             states=whole.states[rows], ranks=np.take(whole.ranks, rows, axis=1),
         )  # fmt: skip
-        more = np.empty((3, coming.more.shape[1]), np.int64)
-        more[[oa.HI_MS, oa.CLOCK]] = coming.more
+        more = np.empty((3, len(coming.hi_ms)), np.int64)
+        more[oa.HI_MS], more[oa.CLOCK] = coming.hi_ms, coming.clock
         more[oa.SERIAL] = self._next_serial + np.arange(more.shape[1])
         self._next_serial += more.shape[1]
         if self._is_told:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.errors import UnsupportedQueryError
 from engine.events import AttributeType, Int64Array
 from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
@@ -17,7 +18,10 @@ from engine.plan.trends.model import Number, NumberKind, TrendPlan
 from engine.stream.interner import Interner
 from engine.stream.key_table import KeyTable
 from engine.trends.evidence import Group, TrendEvidence
-from engine.trends.numbers import Quantity, Scaled, calculated, number_of
+from engine.trends.numbers import MOST_WHOLE, Quantity, Scaled, calculated, n_bits, number_of, whole_of
+
+SPARE_BITS = 2
+"""Beyond those of EXACT limbs hold so many for sure: the size of what has been rounded may be one too large."""
 
 _Value = Quantity | str | bool | None
 
@@ -33,11 +37,13 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass
 class _Totals:
-    """The numbers of one window and group; `is_exact`: none of the whole ones has been rounded; `marks`: of `Sums`."""
+    """The numbers of one window and group; `is_exact`: none of the whole ones has been rounded; `marks`: of `Sums`;
+    `size`: bits of its trends where these are more than EXACT has room for."""
 
     numbers: list[Quantity | None]
     is_exact: bool = True
     marks: int = 0
+    size: int = 0
 
 
 class TrendRows:
@@ -47,31 +53,57 @@ class TrendRows:
         self._plan = plan
         self._interner = interner
         self._kinds = [None, *(number.kind for number in plan.numbers)]
-        self._whole = [True, *(n.is_whole or n.kind in (NumberKind.EVENTS, NumberKind.KNOWN) for n in plan.numbers)]
+        self._whole = [True, *(number.is_exact for number in plan.numbers)]
         self._totals: dict[tuple[int, tuple[float, ...]], _Totals] = {}
 
     def add(self, results: ta.Results, keys: KeyTable) -> None:
         """Take the windows of partitions; those of one group are put together."""
-        n_rows, n_numbers = int(results.n_rows[0]), len(self._kinds)
+        n_rows, n_numbers, width = int(results.n_rows[0]), len(self._kinds), self._plan.n_numbers
         groups = keys.values(results.partition[:n_rows])[:, list(self._plan.groups)].tolist()
-        whole, real, scale = (part[: n_rows * n_numbers].tolist() for part in results[3:6])
+        whole, real, scale = (part[: n_rows * width].tolist() for part in results[3:6])
         marks = results.marks[:n_rows].tolist()
         for row, window in enumerate(results.window[:n_rows].tolist()):
-            at = row * n_numbers
+            at = row * width
             numbers = [self._number(k, whole[at + k], real[at + k], scale[at + k]) for k in range(n_numbers)]
-            is_exact = not any(scale[at + k] for k in range(n_numbers) if self._whole[k])
+            has_limbs = self._plan.n_limbs > 0 and marks[row] == 0
+            size = n_bits(numbers[0]) if has_limbs and numbers[0] is not None else 0
+            has_limbs &= size <= self._plan.query.exact_bits + SPARE_BITS
+            if has_limbs:
+                numbers = self._exact(numbers, whole[at : at + width])
+                size = 0
+            is_exact = has_limbs or not any(scale[at + k] for k in range(n_numbers) if self._whole[k])
             known = self._totals.setdefault((window, tuple(groups[row])), _Totals([None] * n_numbers))
             known.numbers = [
-                _joined(kind, mine, its) for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
+                _joined(kind, mine, its, exact=has_limbs)
+                for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
             ]
             whole_ones = (number for number, is_whole in zip(known.numbers, self._whole, strict=True) if is_whole)
             known.marks |= marks[row]
+            known.size = max(known.size, size)
             known.is_exact &= is_exact and all(number is None or isinstance(number, int) for number in whole_ones)
 
     def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
         if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
             return real if scale else None
         return number_of(whole, real, scale)
+
+    def _exact(self, numbers: Sequence[Quantity | None], propagated: Sequence[int]) -> list[Quantity | None]:
+        """Whole numbers from their limbs, which hold them as long as the trends are not too many."""
+        n_limbs = self._plan.n_limbs
+        firsts = zip(numbers, self._plan.first_limbs, strict=True)
+        return [whole_of(propagated[first : first + n_limbs]) if first else its for its, first in firsts]
+
+    def _too_large(self, window: int, what: str, size: int, about: str = "") -> UnsupportedQueryError:
+        query = self._plan.query
+        start_ms = window * self._plan.slide_ms
+        more = min(ast.MOST_EXACT_BITS, size + size // 4)
+        return UnsupportedQueryError(
+            f"{what} of the window ({start_ms}, {start_ms + self._plan.within_ms}] ms has {about}{size:,} bits",
+            query.clause_span("EXACT"),
+            f"at most {query.exact_bits:,}, as EXACT says",
+            ("" if size > more else f"EXACT {more} BITS, ")
+            + "shorter windows, stricter conditions, or leave EXACT out: numbers are rounded then, and say so",
+        )
 
     def groups(self, keys: KeyTable, partitions: Int64Array) -> dict[int, Group]:
         """The group of each of these partitions, as rows have it."""
@@ -113,6 +145,12 @@ class TrendRows:
         row = _RowValues(plan, key, totals.numbers)
         if plan.query.having is not None and row.value(plan.query.having) is not True:
             return None
+        if totals.size:
+            raise self._too_large(window, "COUNT(*)", totals.size, "about ")
+        values = {item.name: row.value(item.expression) for item in plan.query.returns}
+        for name, value in values.items():
+            if plan.n_limbs and isinstance(value, int) and value.bit_length() > plan.query.exact_bits:
+                raise self._too_large(window, name, value.bit_length())
         start_ms = window * plan.slide_ms
         return MatchRow(
             query=plan.name,
@@ -121,7 +159,7 @@ class TrendRows:
             last_hi_ms=start_ms + plan.within_ms,
             bindings={},
             confidence=1.0,
-            values={item.name: _shown(row.value(item.expression)) for item in plan.query.returns},
+            values={name: _shown(value) for name, value in values.items()},
             exact=totals.is_exact and not row.is_rounded,
             window=(start_ms, start_ms + plan.within_ms),
             expected=_expectation(totals.marks),
@@ -134,19 +172,20 @@ def _expectation(marks: int) -> Expectation | None:
     return Expectation.EXPECTED if marks & ta.IS_EXPECTED else None
 
 
-def _joined(kind: NumberKind | None, one: Quantity | None, other: Quantity | None) -> Quantity | None:
+def _joined(kind: NumberKind | None, one: Quantity | None, other: Quantity | None, *, exact: bool) -> Quantity | None:
     if one is None or other is None:
         return other if one is None else one
     if kind is NumberKind.LEAST:
         return min(one, other)
     if kind is NumberKind.GREATEST:
         return max(one, other)
-    return calculated("+", one, other)
+    return calculated("+", one, other, exact=exact)
 
 
 def _shown(value: _Value) -> EventValue:
-    """As rows have it: a number beyond all doubles as text, so that nothing of it is lost."""
-    return str(value) if isinstance(value, Scaled) else value
+    """As rows have it: numbers beyond 64 bits and all doubles as text, so that nothing of them is lost."""
+    is_large = isinstance(value, Scaled) or (isinstance(value, int) and abs(value) > MOST_WHOLE)
+    return str(value) if is_large else value  # type: ignore[return-value]  # no scaled one is left
 
 
 class _RowValues:
@@ -218,7 +257,7 @@ class _RowValues:
             return None
         assert not isinstance(left, str | bool)
         assert not isinstance(right, str | bool)
-        found = calculated(op, left, right)
+        found = calculated(op, left, right, exact=self._plan.n_limbs > 0)
         is_whole = op != "/" and isinstance(left, int) and isinstance(right, int)
         self.is_rounded |= is_whole and found is not None and not isinstance(found, int)
         return found

@@ -12,7 +12,6 @@ from engine.events import FOREVER_MS, Int64Array
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends import graph
-from engine.kernels.trends.overlap_arrays import HI_MS
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Limits
 from engine.plan.trends.model import TrendPlan
@@ -95,9 +94,10 @@ class TrendRuntime:
 
     def _overlapping(self, coming: Coming) -> Int64Array:
         """Partitions of which an event is held, or gets an interval with this batch."""
-        hi_ms = coming.more[HI_MS]
+        if coming.is_precise:
+            return np.sort(self._overlaps.partitions)
         batch = coming.batch
-        is_interval = hi_ms[batch.rows] > batch.t_ms
+        is_interval = coming.hi_ms[batch.rows] > batch.t_ms
         return np.union1d(self._overlaps.partitions, batch.partition[is_interval])
 
     def _advance_graph(self, batch: ta.Batch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from engine.events import Float64Array, Int64Array
 from engine.kernels.programs import opcodes
 from engine.kernels.trends import arrays as ta
-from engine.kernels.trends.numbers import ADDED, GREATEST, LEAST
+from engine.kernels.trends.numbers import ADDED, GREATEST, LAST_LIMB, LEAST, LIMB
 from engine.plan.trends.model import Join, JoinWay, NumberKind, TrendPlan
 from engine.plan.trends.template import Cuts
 
@@ -92,10 +92,10 @@ class _Builder:
             contributions.add(range(len(rows), len(rows) + len(own)))
             rows += own
         keeps_columns = bool(self.programs)
-        sizes = np.zeros(13, np.int64)
+        sizes = np.zeros(14, np.int64)
         sizes[ta.N_POSITIVE] = n
         sizes[ta.N_STATES] = n + len(graphs.states)
-        sizes[ta.N_NUMBERS] = 1 + len(plan.numbers)
+        sizes[ta.N_NUMBERS] = plan.n_numbers
         sizes[ta.N_WINDOWS] = plan.n_windows
         sizes[ta.N_CHANNELS] = len(self.channels)
         sizes[ta.N_GRAPHS] = len(plan.templates.negated)
@@ -106,9 +106,14 @@ class _Builder:
         sizes[ta.N_INDEXES] = len(self.indexed)
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
         sizes[ta.N_DERIVED] = len(plan.derived)
+        sizes[ta.N_LIMBS] = plan.n_limbs
+        ways = [ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]
+        for _ in range((plan.n_numbers - len(ways)) // max(1, plan.n_limbs)):
+            ways += [*[LIMB] * (plan.n_limbs - 1), LAST_LIMB]
         template = ta.Template(
             sizes=sizes,
-            ways=_numbers([ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]),
+            ways=_numbers(ways),
+            limbs=_numbers(plan.first_limbs),
             is_start=_numbers([*(int(s in self.positive.starts) for s in range(n)), *graphs.starts]),
             start_cut_ends=_numbers(start_cuts.ends),
             start_cuts=_numbers(start_cuts.items),

@@ -45,7 +45,8 @@ class CsvWriter:
     def __init__(self, query: engine.CompiledQuery) -> None:
         plain = query.resolved.query
         self._has_window = plain.slide_ms is not None or plain.open_on is not None
-        self._key = query.resolved.key
+        self._key = plain.group_by if query.resolved.is_trend else query.resolved.key
+        self._more = ("exact", "expected") if query.resolved.is_trend else ()
         self._values = tuple(item.name for item in plain.returns)
 
     def __call__(self, batches: Batches, to: TextIO) -> int:
@@ -53,7 +54,7 @@ class CsvWriter:
         lines = csv.writer(to, lineterminator="\n")
         windows = self._WINDOW if self._has_window else ()
         keys = tuple(f"key.{name}" if name in self._values else name for name in self._key)
-        lines.writerow([*self._START, *windows, *keys, *self._values, *self._END])
+        lines.writerow([*self._START, *windows, *keys, *self._values, *self._END, *self._more])
         n_rows = 0
         for batch in batches:
             for row in batch.to_pylist():
@@ -61,7 +62,11 @@ class CsvWriter:
                 cells = [row[name] for name in (*self._START, *windows)]
                 cells += [key.get(name) for name in self._key]
                 cells += [values.get(name) for name in self._values]
-                lines.writerow([*cells, *(row[name] for name in self._END)])
+                cells += [row[name] for name in self._END]
+                if self._more:
+                    told = {"exact": True, **json.loads(f"{{{row['more']}}}")}
+                    cells += [told.get(name) for name in self._more]
+                lines.writerow(cells)
             to.flush()
             n_rows += batch.num_rows
         return n_rows
@@ -95,6 +100,7 @@ def as_match_row(row: dict[str, Any]) -> engine.MatchRow:
         exact=more.get("exact", True),
         capped=more.get("capped", False),
         window=window,
+        expected=None if "expected" not in more else engine.Expectation(more["expected"]),
     )
 
 

@@ -45,6 +45,11 @@ def warnings_of(planned: Planned | Found) -> Iterator[str]:
         yield f"{told.n_capped} row(s) stand for more that a limit of the engine has left out"
     if told.n_refused:
         yield f"{told.n_refused} event(s) make no sense, or are too long for {query.name}, and were left out"
+    if told.n_rejected and query.resolved.is_trend:
+        yield (
+            f"{told.n_rejected} event(s) with intervals, counted in each part that has them, were left out: their "
+            "order depends on that of others (one clock, a clock with a skew, weights), or the query has NOT"
+        )
     needed = query.exact_times
     if needed is not None and planned.counted.n_imprecise:
         yield (

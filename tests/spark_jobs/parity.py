@@ -32,7 +32,7 @@ def of_engine(query: CompiledQuery, rows: Iterable[engine.MatchRow]) -> list[Row
     return sorted(
         (
             (
-                engine.match_id(query.name, query.hash, row.key, row.window, row.bindings),
+                engine.match_id(query.name, query.hash, row.key, row.window, {} if row.is_of_trends else row.bindings),
                 json_text(dict(row.key)),
                 int(row.first_lo_ms),
                 int(row.last_hi_ms),

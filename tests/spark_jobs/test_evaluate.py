@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from engine import CompiledQuery, reference_output
-from engine.errors import UnsupportedQueryError
+from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
 from spark_jobs.evaluate import PART, TYPE_CODE, PartStatistics, Task, evaluate
 from spark_jobs.match_rows import Source
@@ -21,6 +21,8 @@ from spark_jobs.query.rows import RequestedQuery, apart
 from tests.conformance.comparison import check_rows
 from tests.engine.runtime.dividing import Part, by_key, by_time
 from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
+from tests.engine.trends.trend_strategies import SCHEMA as OF_TRENDS
+from tests.engine.trends.trend_strategies import TrendCase, overlap_cases, trend_cases
 from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
 
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "25"))
@@ -46,9 +48,9 @@ def task_of(requested: RequestedQuery, query: CompiledQuery, parts: Sequence[Par
     )
 
 
-def batches_of(parts: Sequence[Part], n_rows: int) -> Iterator[pa.RecordBatch]:
+def batches_of(parts: Sequence[Part], n_rows: int, schema: EventSchema = SCHEMA) -> Iterator[pa.RecordBatch]:
     """The parts one after the other, in batches of few rows, as Spark hands them over: ties in any order."""
-    names = list(SCHEMA.types)
+    names = list(schema.types)
     for number, part in enumerate(parts):
         table = part.events.sorted().table
         n = table.num_rows
@@ -62,27 +64,33 @@ def batches_of(parts: Sequence[Part], n_rows: int) -> Iterator[pa.RecordBatch]:
         yield from table.to_batches(max_chunksize=n_rows)
 
 
-def check(case: Case, n_buckets: int, length_ms: int, n_rows: int, least_batch: int) -> int:
+def check(
+    case: Case | TrendCase, n_buckets: int, length_ms: int, n_rows: int, least_batch: int, schema: EventSchema = SCHEMA
+) -> int:
     """Compare each way in which the query can be divided; returns how many there are."""
     note(f"{case}\n{n_buckets} buckets, slices of {length_ms} ms, batches of {n_rows}, steps of {least_batch}")
-    requested = RequestedQuery("q", {"q": case.query}, SCHEMA)
+    requested = RequestedQuery("q", {"q": case.query}, schema)
     try:
         query = requested.compiled()
         expected = engine_rows(query, case.stream)
     except UnsupportedQueryError:
         return 0
-    if len(case.stream) <= 6:
+    except QueryError:
+        assert isinstance(case, TrendCase)  # some drawn predicates are about no neighbours
+        return 0
+    if len(case.stream) <= 6 and isinstance(case, Case):
         _check_against_oracle(query, case.stream)
     found = query.distribution
     ways: list[list[Part]] = []
     if found.keys:
         ways.append(list(by_key(case.stream, found, n_buckets)))
-    if found.sliceable:
+    is_precise = bool(np.array_equal(case.stream.t_lo_ms, case.stream.t_hi_ms))
+    if found.sliceable and (is_precise or not found.needs_exact_times):
         ways.append(list(by_time(case.stream, found, length_ms)))
     for parts in ways:
         told: dict[int, PartStatistics] = {}
         task = task_of(requested, query, parts, least_batch)
-        rows = of_columns(evaluate(batches_of(parts, n_rows), task, told.update))
+        rows = of_columns(evaluate(batches_of(parts, n_rows, schema), task, told.update))
         assert rows == of_engine(query, expected)
         assert sum(each.n_rows for each in told.values()) == len(rows)
         assert sum(each.n_parts for each in told.values()) == sum(len(part.events) > 0 for part in parts)
@@ -137,6 +145,19 @@ def test_imprecise_events() -> None:
     )
     def run(case: Case, cut: tuple[int, int, int, int]) -> None:
         n_ways.append(check(case, *cut))
+
+    run()
+    assert sum(n_ways) > 0
+
+
+@pytest.mark.parametrize("drawn", [trend_cases(), overlap_cases()], ids=["exact times", "intervals"])
+def test_aggregates_over_trends(drawn: st.SearchStrategy[TrendCase]) -> None:
+    n_ways = []
+
+    @_SETTINGS
+    @given(drawn, _CUT)
+    def run(case: TrendCase, cut: tuple[int, int, int, int]) -> None:
+        n_ways.append(check(case, *cut, OF_TRENDS))
 
     run()
     assert sum(n_ways) > 0

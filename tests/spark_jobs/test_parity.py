@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from collectors.schema import load_event_types
-from engine import compile_query, parse
+from engine import parse
 from engine.events import EventBatch, EventSchema
-from spark_jobs.divide import Sizes, check_divisible
+from spark_jobs.divide import Sizes
 from spark_jobs.query.few_events import Found, find
 from spark_jobs.query.job import rows_of
 from spark_jobs.query.rows import Planned, RequestedQuery, plan_rows
@@ -35,7 +35,6 @@ for literal in ("q5", "q6-option1", "q6-option2"):  # they list 2^n matches; the
 for name, text in list(PREDEFINED.items()):  # incidents are over the matches of others, for the process that tells
     if (notice := parse(text, name).notice) is not None and notice.is_incident:
         del PREDEFINED[name]
-TRENDS = [name for name, text in PREDEFINED.items() if compile_query(text, CLUSTER, name=name).resolved.is_trend]
 SMALL = Sizes(events_per_part=50, least_events=20, heavy_events=60)
 """So that the recording is cut into several parts, and some of its keys further."""
 
@@ -75,13 +74,7 @@ def shuffled_table(events: EventBatch, schema: EventSchema = CLUSTER) -> pa.Tabl
     return stored(events.take(np.random.default_rng(5).permutation(len(events))), schema)
 
 
-@pytest.mark.parametrize("name", TRENDS)
-def test_aggregates_over_trends_are_refused_by_name(name: str) -> None:
-    with pytest.raises(SparkJobError, match=f"{name} aggregates trends"):
-        check_divisible(RequestedQuery(name, {name: PREDEFINED[name]}, CLUSTER).compiled())
-
-
-@pytest.mark.parametrize("name", [name for name in PREDEFINED if name not in TRENDS])
+@pytest.mark.parametrize("name", PREDEFINED)
 def test_predefined_queries_on_the_recording(name: str, recording: EventBatch, shuffled: DataFrame) -> None:
     requested = RequestedQuery(name, {name: PREDEFINED[name]}, CLUSTER)
     query = requested.compiled()

@@ -69,14 +69,17 @@ N_STORED = 9
 N_INDEXES = 10
 N_COLUMNS = 11
 N_DERIVED = 12
+N_LIMBS = 13
 
 
 class Template(NamedTuple):
-    """The plan. Lists of channels (`fed_by`: that a state reads; `feeds`: that it adds to; `killed_by`: graphs that
-    empty a channel), of scans, cuts (graphs) and so on."""
+    """The plan. `limbs`: of each number the first of its limbs among the numbers, 0 where it has none. Lists of
+    channels (`fed_by`: that a state reads; `feeds`: that it adds to; `killed_by`: graphs that empty a channel), of
+    scans, cuts (graphs) and so on."""
 
     sizes: Int64Array
     ways: Int64Array
+    limbs: Int64Array
     is_start: Int64Array
     start_cut_ends: Int64Array
     start_cuts: Int64Array

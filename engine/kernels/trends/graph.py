@@ -24,6 +24,7 @@ from engine.kernels.trends.arrays import (
     N_GRAPH_CHANNELS,
     N_GRAPHS,
     N_INDEXES,
+    N_LIMBS,
     N_NUMBERS,
     N_POSITIVE,
     N_STATES,
@@ -41,7 +42,8 @@ from engine.kernels.trends.arrays import (
     WITHIN_MS,
 )
 from engine.kernels.trends.edges import add_scanned, first_in_reach
-from engine.kernels.trends.numbers import add_product, enter_extreme, put_together
+from engine.kernels.trends.numbers import add_product, add_times, enter_extreme, put_together
+from engine.kernels.trends.together import contribute_together, end_of_run
 
 
 @leaf
@@ -53,14 +55,16 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
     before_ms = NEVER
     last_window = 0
     first_window = 0
-    for at in range(first, batch.rows.shape[0]):
+    at = first
+    while at < batch.rows.shape[0]:
         t_ms = batch.t_ms[at]
         if t_ms != before_ms:
             last_window = (t_ms - 1) // slide_ms
             first_window = -((within_ms - t_ms) // slide_ms)
             before_ms = t_ms
-        if last_window < first_window:
-            continue  # between two windows
+        if last_window < first_window:  # between two windows
+            at += 1
+            continue
         partition = batch.partition[at]
         if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
             return at
@@ -70,7 +74,9 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
             sums.order[partition] = batch.order[at]
             sums.first_open[partition] = first_window
             sums.last_open[partition] = last_window
-        _read(template, batch, sums, vertices, indexes, scratch, at, first_window, last_window)
+        after = _end_of_like(template, batch, at)
+        _read(template, batch, sums, vertices, indexes, scratch, at, after, first_window, last_window)
+        at = after
     return batch.rows.shape[0]
 
 
@@ -91,8 +97,23 @@ def close_windows(template, sums, vertices, results, n_partitions, last_window, 
 
 
 @inlined
-def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, last_window):
-    """The event becomes a vertex of each state that reads it."""
+def _end_of_like(template, batch, first):
+    """The end of the events from number `first` on that are read together."""
+    n = batch.rows.shape[0]
+    after = first + 1
+    if (
+        after >= n
+        or batch.order[after] != batch.order[first]
+        or batch.partition[after] != batch.partition[first]
+        or batch.states[after] != batch.states[first]
+    ):
+        return after
+    return end_of_run(template, batch, first)
+
+
+@inlined
+def _read(template, batch, sums, vertices, indexes, scratch, at, after, first_window, last_window):
+    """The event, or those up to `after` that are like it, become vertices of each state that reads them."""
     n_states = template.sizes[N_STATES]
     n_positive = template.sizes[N_POSITIVE]
     states = batch.states[at]
@@ -106,10 +127,13 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, l
         if not _is_reached(template, scratch, last_window - first_window + 1):
             continue
         if batch.reached.shape[1] > 0:
-            _note_reached(template, batch, scratch, state, at, first_window, last_window)
-        contribute(
-            template, batch, scratch.whole, scratch.real, scratch.scale, 0, state, at, last_window - first_window + 1
-        )
+            for each in range(at, after):
+                _note_reached(template, batch, scratch, state, each, first_window, last_window)
+        n_open = last_window - first_window + 1
+        if after == at + 1:
+            contribute(template, batch, scratch.whole, scratch.real, scratch.scale, 0, state, at, n_open)
+        else:
+            contribute_together(template, batch, scratch, state, at, after, n_open)
         pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
         if template.stored[state] >= 0:
             store(template, batch, vertices, scratch, state, at, first_window, last_window)
@@ -135,6 +159,8 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
         for window in range(first_window, last_window + 1):
             if cut_ms <= window * slide_ms:
                 scratch.whole[(window - first_window) * n_numbers] = 1
+                if template.sizes[N_LIMBS] > 0:
+                    scratch.whole[(window - first_window) * n_numbers + template.limbs[0]] = 1
     begin = template.fed_by_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.fed_by_ends[state]):
         channel = partition * n_channels + template.fed_by[entry]
@@ -208,6 +234,11 @@ def contribute(template, batch, whole, real, scale, first, state, at, n_windows)
                     whole, real, scale, count + number, value, kind == OF_WHOLE_VALUES,
                     whole, real, scale, count,
                 )  # fmt: skip
+            if template.limbs[number] > 0:
+                factor = 1 if kind in (OF_EVENTS, OF_KNOWN) else int(value)
+                add_times(
+                    whole, count + template.limbs[number], count + template.limbs[0], factor, template.sizes[N_LIMBS]
+                )
 
 
 @inlined

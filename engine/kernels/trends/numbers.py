@@ -6,6 +6,10 @@ real * 2^(BLOCK * (k - 1)). So nothing is rounded while it fits, nothing wraps a
 was not. What is scaled has a relative error of at most 2^-52 for each addition on the way to it, relative to the sum of
 the magnitudes of what was added.
 
+Where no whole number may be rounded (`EXACT`), it is propagated as limbs as well: numbers of their own, the lowest one
+first, whose carries wait until a limb is full. Together they are a whole number modulo 2^(LIMB_BITS * n), which has its
+sign where it is small enough. Whether it is zero, and how large, tells the number that they belong to.
+
 A least or greatest value stands in `real`; its scale is 0 where there is none, else 1. All zeros mean nothing: no
 trends, a sum of none, no least value.
 """
@@ -25,10 +29,20 @@ _MOST_WHOLE = 2.0**62
 _LAST = 2**63 - 1
 _FITS = 2**62
 
+LIMB_BITS = 56
+_LIMB = 2**LIMB_BITS - 1
+_FULL = 2**61
+"""Two limbs below it, with what was carried to them, have a sum of 64 bits."""
+
+_LOW_HALF, _LOW_FACTOR = 28, 27
+"""Bits of the lower part of a limb, and of a factor of up to 2^53, so that products have 64 bits."""
+
 # How two numbers become one.
 ADDED = 0
 LEAST = 1
 GREATEST = 2
+LIMB = 3
+LAST_LIMB = 4
 
 
 @inlined
@@ -47,6 +61,8 @@ def put_together(way, whole, real, scale, at, other_whole, other_real, other_sca
                     real[at] = value
                     return
         _add(whole, real, scale, at, other_whole[place], other_real[place], other_scale[place])
+    elif way >= LIMB:
+        _add_to_limb(whole, at, other_whole[place], way == LAST_LIMB)
     elif other_scale[place] != 0:
         enter_extreme(way, real, scale, at, other_real[place])
 
@@ -64,7 +80,7 @@ def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_rea
     """Add factor times a count, which is a number of other arrays; `is_whole`: the factor is a whole number."""
     if count_scale[place] == 0:
         count = float(count_whole[place])
-        if is_whole and abs(factor) * count < _MOST_WHOLE:
+        if is_whole and abs(factor * count) < _MOST_WHOLE:
             _add(whole, real, scale, at, int(factor) * count_whole[place], 0.0, 0)
             return
         product_scale = 1
@@ -76,6 +92,61 @@ def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_rea
         value *= _SMALL
         product_scale += 1
     _add(whole, real, scale, at, 0, value * count, product_scale)
+
+
+@leaf
+def multiply(whole, real, scale, at, factor):
+    """Make the number at an index so many times as large; `factor`: whole, positive and below 2^31."""
+    if scale[at] == 0:
+        if abs(whole[at]) <= _LAST // factor:
+            whole[at] *= factor
+            return
+        real[at] = float(whole[at])
+        scale[at] = 1
+    value = real[at] * factor
+    if abs(value) >= _LARGE and not math.isinf(value):
+        value *= _SMALL
+        scale[at] += 1
+    real[at] = value
+
+
+@apart
+def _add_to_limb(whole, at, addend, is_last):
+    value = whole[at] + addend
+    if -_FULL < value < _FULL:
+        whole[at] = value
+        return
+    whole[at] = value & _LIMB
+    if not is_last:
+        whole[at + 1] += value >> LIMB_BITS
+
+
+@apart
+def add_times(whole, at, place, factor, n_limbs):
+    """Add a factor of up to 2^53 times the limbs at one index to those at another."""
+    sign = 1 if factor >= 0 else -1
+    low_factor = abs(factor) & (2**_LOW_FACTOR - 1)
+    high_factor = abs(factor) >> _LOW_FACTOR
+    high_shift = LIMB_BITS - _LOW_FACTOR
+    carry = 0
+    for limb in range(n_limbs):
+        value = whole[place + limb] + carry
+        carry = value >> LIMB_BITS
+        low = value & (2**_LOW_HALF - 1)
+        high = (value & _LIMB) >> _LOW_HALF
+        middle = low * high_factor
+        crossed = high * low_factor
+        top = high * high_factor
+        here = (
+            low * low_factor
+            + ((middle & (2**high_shift - 1)) << _LOW_FACTOR)
+            + ((crossed & (2**_LOW_HALF - 1)) << _LOW_HALF)
+            + ((top & 1) << (_LOW_HALF + _LOW_FACTOR))
+        )
+        above = (middle >> high_shift) + (crossed >> _LOW_HALF) + (top >> 1)
+        _add_to_limb(whole, at + limb, sign * here, limb + 1 == n_limbs)
+        if limb + 1 < n_limbs:
+            whole[at + limb + 1] += sign * above
 
 
 @apart
@@ -117,4 +188,17 @@ def _add(whole, real, scale, at, other_whole, other_real, other_scale):
     scale[at] = own_scale
 
 
-__all__ = ["ADDED", "BLOCK", "GREATEST", "LEAST", "add_product", "enter_extreme", "put_together"]
+__all__ = [
+    "ADDED",
+    "BLOCK",
+    "GREATEST",
+    "LAST_LIMB",
+    "LEAST",
+    "LIMB",
+    "LIMB_BITS",
+    "add_product",
+    "add_times",
+    "enter_extreme",
+    "multiply",
+    "put_together",
+]

@@ -29,6 +29,7 @@ from engine.kernels.trends.arrays import (
     N_COLUMNS,
     N_DERIVED,
     N_INDEXES,
+    N_LIMBS,
     N_NUMBERS,
     N_POSITIVE,
     N_WINDOWS,
@@ -330,6 +331,8 @@ def _get_first(template, table, overlap, members, sums, node, share, n_before):
             at = target + (window % n_windows) * n_numbers
             if share == 1.0:
                 overlap.whole[at] = 1
+                if template.sizes[N_LIMBS] > 0:
+                    overlap.whole[at + template.limbs[0]] = 1
             else:
                 overlap.real[at] = share
                 overlap.scale[at] = 1

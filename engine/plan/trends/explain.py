@@ -42,7 +42,13 @@ def explain_trends(plan: TrendPlan) -> Iterator[str]:
     for cuts in ends:
         yield f"  end of a trend -> end of the window{_without(cuts)}: {plan.end_way.summary}, {plan.end_way.cost}"
     yield f"numbers    {', '.join(['trends', *map(_number, plan.numbers)])}: per event and window"
-    yield "exactness  whole numbers up to 2^63, beyond that a double and an exponent (15 digits), and the row says so"
+    if plan.n_limbs:
+        yield (
+            f"exactness  whole numbers of up to {query.exact_bits:,} bits, each propagated in {plan.n_limbs} limbs: "
+            f"{plan.n_numbers} numbers in all; beyond that the query is refused with the size"
+        )
+    else:
+        yield "exactness  whole numbers up to 2^63, beyond that a double and an exponent (15 digits), and rows say so"
     yield f"cost       {_cost(plan)}"
     if not plan.templates.negated:
         yield f"overlaps   {_overlaps(plan)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.kernels.trends.numbers import LIMB_BITS
 from engine.language import ast
 from engine.plan.model import BoundVariable, Plan, PlanForm
 from engine.plan.trends.template import Cuts, Templates
@@ -48,6 +49,11 @@ class Number:
     variable: str
     attribute: str | None = None
     is_whole: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a whole number for whole trends."""
+        return self.is_whole or self.kind in (NumberKind.EVENTS, NumberKind.KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,29 @@ class TrendPlan(Plan):
     def is_told(self) -> bool:
         """Whether people are told of its rows, and want to see of which events they are."""
         return self.query.notice is not None and self.query.notice.severity is not ast.Severity.REPORT
+
+    @property
+    def n_limbs(self) -> int:
+        """Of each whole number that EXACT asks for; 0 without it. A sum is below the number of trends, of which there
+        may be four times as many, times that of events (2^40), times a value (2^53), and has a sign."""
+        n_bits = self.query.exact_bits
+        return -(-(n_bits + 96) // LIMB_BITS) if n_bits else 0
+
+    @property
+    def first_limbs(self) -> tuple[int, ...]:
+        """Of COUNT(*), then of each of `numbers`: where its limbs begin among what is propagated, 0 without any."""
+        found, at = list[int](), 1 + len(self.numbers)
+        for is_exact in (True, *(number.is_exact for number in self.numbers)):
+            has_limbs = is_exact and self.n_limbs > 0
+            found.append(at if has_limbs else 0)
+            at += self.n_limbs if has_limbs else 0
+        return tuple(found)
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers of an event in each of its windows."""
+        n_whole = 1 + sum(number.is_exact for number in self.numbers)
+        return 1 + len(self.numbers) + n_whole * self.n_limbs
 
     @property
     def n_windows(self) -> int:

@@ -77,13 +77,12 @@ class _Planner:
             for (source, target), cuts in templates.positive.transitions.items()
         )
         numbers = self._numbers()
-        self._check_size(len(templates.positive.states), 1 + len(numbers))
         end_cuts = frozenset[int]().union(*templates.positive.ends.values())
         assert query.strategy is not None
         assert query.ties is not None
         assert isinstance(query.slide_ms, int)
         assert isinstance(query.within_ms, int)
-        return TrendPlan(
+        plan = TrendPlan(
             name=resolved.name,
             query=query,
             strategy=query.strategy,
@@ -114,6 +113,8 @@ class _Planner:
             derived=tuple(self.derived.values()),
             returning=returning_states(templates.positive, joins),
         )
+        self._check_size(len(templates.positive.states), plan.n_numbers)
+        return plan
 
     def _check_clauses(self) -> None:
         query = self.query
@@ -133,12 +134,6 @@ class _Planner:
                 f"at most {MAX_WINDOWS}",
                 "let windows begin further apart, or make them shorter",
             )
-        if query.exact:
-            raise UnsupportedQueryError(
-                "EXACT is not evaluated by this version",
-                query.clause_span("EXACT"),
-                remedy="leave it out: counts are exact up to 2^63, beyond that they have 15 digits and say so",
-            )
 
     @property
     def _n_windows(self) -> int:
@@ -156,7 +151,8 @@ class _Planner:
                 f"{size:,} numbers for each partition",
                 self.query.clause_span("SLIDE"),
                 f"at most {MAX_NUMBERS:,}",
-                "let windows begin further apart, return fewer aggregates, or lower the bounds of {n,m}",
+                "let windows begin further apart, return fewer aggregates, lower the bounds of {n,m}"
+                + (", or ask for fewer bits, as in EXACT 1024 BITS" if self.query.exact_bits else ""),
             )
 
     # ------------------------------------------------------------------- keys

@@ -72,7 +72,7 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         (f"PATTERN SEQ(A, B) WHERE B.x < NEXT(A).x {CLAUSES}", "no event of A comes right after one of B"),
         (f"PATTERN AND(A, B) {CLAUSES}", "trends of AND are not evaluated"),
         (f"PATTERN ANY(2, A, B, C) {CLAUSES}", "trends of ANY are not evaluated"),
-        (f"PATTERN A+ EXACT {CLAUSES}", "EXACT is not evaluated"),
+        ("PATTERN A+ WITHIN 2048 SLIDE 1 EXACT 8000 BITS RETURN COUNT(*)", r"(?s)146 numbers.*fewer bits"),
         (f"PATTERN A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),
         (f"PATTERN SEQ(C, D) WHERE [g] {CLAUSES}", None),
         (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
@@ -124,3 +124,13 @@ def test_baselines_refuse_trends() -> None:
 
     with pytest.raises(UnsupportedQueryError):
         Engine([compile_query(f"PATTERN A+ {CLAUSES}", SCHEMA)], SCHEMA, baseline=BaselineKind.RUNS)
+
+
+def test_trends_are_divided_by_groups_and_windows() -> None:
+    found = compile_query(f"PATTERN SEQ(A, D?, B) WHERE [h] GROUP BY g {CLAUSES}", SCHEMA).distribution
+    assert (found.keys, found.broadcast) == ({"A": ("g",), "B": ("g",)}, frozenset("D"))
+    assert (found.sliceable, found.needs_exact_times, found.reach_ms, found.look_back_ms) == (True, True, 10, 0)
+    whole = compile_query(f"PATTERN SEQ(NOT C, A) WHERE [g] EXACT {CLAUSES}", SCHEMA)
+    assert (dict(whole.distribution.keys), whole.distribution.sliceable) == ({}, False)
+    assert "not by key: without GROUP BY a row is about the trends of all events" in whole.explain()
+    assert "not by time: under EXACT" in whole.explain()

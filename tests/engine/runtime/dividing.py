@@ -37,17 +37,19 @@ def by_key(stream: EventBatch, distribution: Distribution, n_buckets: int) -> It
 
 
 def by_time(stream: EventBatch, distribution: Distribution, length_ms: int, origin_ms: int = 0) -> Iterator[Part]:
-    """Slices of this length, all that have an event of their own."""
+    """Slices of this length, all that need an event: windows may begin before the first one."""
     if not len(stream):
         return
     longest_ms = int((stream.t_hi_ms - stream.t_lo_ms).max()) * distribution.n_links
     after_ms, before_ms = distribution.reach_ms + longest_ms, distribution.look_back_ms + longest_ms
     read = stream.of_types(distribution.types)
-    for number in sorted(set(((stream.t_lo_ms - origin_ms) // length_ms).tolist())):
+    first, last = (int(ms - origin_ms) // length_ms for ms in (stream.t_lo_ms.min() - after_ms, stream.t_hi_ms.max()))
+    for number in range(first, last + 1):
         from_ms = origin_ms + number * length_ms
         to_ms = from_ms + length_ms
         needed = (read.t_lo_ms < to_ms + after_ms) & (read.t_hi_ms >= from_ms - before_ms)
-        yield Part(read.where(needed), from_ms, to_ms)
+        if needed.any():
+            yield Part(read.where(needed), from_ms, to_ms)
 
 
 def rows_of(queries: Sequence[CompiledQuery], part: Part, n_batches: int = 1) -> list[MatchRow]:

@@ -144,3 +144,41 @@ def _value(number: float | Scaled) -> Fraction:
     if isinstance(number, Scaled):
         return Fraction(number.mantissa) * Fraction(2) ** number.exponent
     return Fraction(number)
+
+
+@pytest.mark.parametrize("largest", [1, 1000, 2**52, 2**53])
+@pytest.mark.parametrize("n_times", [1, 3, 40])
+def test_many_events_of_one_time(largest: int, n_times: int) -> None:
+    """They are in no trend together; their values are negative, NULL or very large among others."""
+    random = np.random.default_rng(largest + n_times)
+    n = 300 * n_times
+    values = [None if x % 7 == 0 else int(x) for x in random.integers(-largest // 3, largest, n, endpoint=True)]
+    times = np.arange(n) // 300 + 1
+    rows = [
+        {"event_id": f"e{k}", "type": "A", "t_lo_ms": int(t), "t_hi_ms": int(t), "source_seq": k, "x": values[k]}
+        for k, t in enumerate(times)
+    ]
+    query = (
+        "PATTERN A+ WITHIN 50 SLIDE 50 RETURN COUNT(*) AS n, COUNT(A) AS a, SUM(A.x) AS s, AVG(A.x) AS mean, "
+        "MIN(A.x) AS least, MAX(A.x) AS most"
+    )
+    (row,) = Engine([compile_query(query, SCHEMA)], SCHEMA).process(EventBatch.from_rows(rows, SCHEMA), FOREVER_MS)
+    count = events = total = magnitude = n_known = 0
+    for t in range(1, n_times + 1):
+        own = [values[k] for k in np.flatnonzero(times == t)]
+        known = [x for x in own if x is not None]
+        each = 1 + count
+        count, events = count + len(own) * each, events + len(own) * (events + each)
+        total += len(own) * total + sum(known) * each
+        magnitude += len(own) * magnitude + sum(map(abs, known)) * each
+        n_known += len(own) * n_known + len(known) * each
+    rel = 1e-12
+    assert float(number(row.values["n"])) == pytest.approx(float(count), rel=rel)
+    assert float(number(row.values["a"])) == pytest.approx(float(events), rel=rel)
+    assert abs(number(row.values["s"]) - total) <= magnitude * Fraction(1, 10**12)
+    assert abs(number(row.values["mean"]) - Fraction(total, n_known)) <= Fraction(magnitude, n_known) / 10**12
+    everything = [x for x in values if x is not None]
+    assert (row.values["least"], row.values["most"]) == (min(everything), max(everything))
+    if max(count, events, magnitude) < 2**61:
+        assert (row.values["n"], row.values["a"], row.values["s"]) == (count, events, total)
+        assert row.exact

@@ -124,8 +124,9 @@ def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
                 f"MIN({v}.y) AS iy", f"MAX({v}.x) AS ax", f"SUM({v}.x) / COUNT(*) AS per"]  # fmt: skip
     asked = draw(st.lists(st.sampled_from(returned), min_size=1, unique=True))
     having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
+    exact = draw(st.sampled_from(["", "", "EXACT", "EXACT 64 BITS"]))
     query = f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {group} WITHIN {within} SLIDE {slide}"
-    return f"{query} {having} {ties} RETURN {', '.join(asked)}"
+    return f"{query} {having} {ties} {exact} RETURN {', '.join(asked)}"
 
 
 @st.composite

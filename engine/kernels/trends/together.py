@@ -1,0 +1,114 @@
+"""Events that are read together: those of one partition and order, read by the same states, of which no edge is looked
+at, get the same from what was before them."""
+
+from __future__ import annotations
+
+import math
+
+from engine.kernels.compile.ways import leaf
+from engine.kernels.trends.arrays import (
+    COLUMN,
+    KIND,
+    N_LIMBS,
+    N_NUMBERS,
+    N_POSITIVE,
+    NUMBER,
+    OF_EVENTS,
+    OF_EXTREMES,
+    OF_KNOWN,
+    OF_WHOLE_VALUES,
+)
+from engine.kernels.trends.numbers import ADDED, GREATEST, LEAST, add_product, enter_extreme, multiply
+
+MOST_TOGETHER = 4_096
+
+_LARGEST_SUM = 2.0**53
+"""Whole values add up exactly to this."""
+
+
+@leaf
+def end_of_run(template, batch, first):
+    """The number of the first event after `first` that is not read together with it."""
+    states = batch.states[first]
+    after = first + 1
+    if template.sizes[N_LIMBS] > 0:
+        return after
+    for state in range(template.sizes[N_POSITIVE]):
+        begin = template.scan_ends[state - 1] if state > 0 else 0
+        if (states >> state) & 1 == 1 and (template.scan_ends[state] > begin or template.stored[state] >= 0):
+            return after
+    last = min(batch.rows.shape[0], first + MOST_TOGETHER)
+    while (
+        after < last
+        and batch.order[after] == batch.order[first]
+        and batch.partition[after] == batch.partition[first]
+        and batch.states[after] == states
+        and batch.t_ms[after] == batch.t_ms[first]
+    ):
+        after += 1
+    for entry in range(template.contributions.shape[0]):
+        if template.contributions[entry, KIND] == OF_WHOLE_VALUES:
+            column = template.contributions[entry, COLUMN]
+            total = 0.0
+            for at in range(first, after):
+                value = batch.columns[column, batch.rows[at]]
+                if not math.isnan(value):
+                    total += abs(value)
+                if total > _LARGEST_SUM:
+                    after = max(first + 1, at)
+                    break
+    return after
+
+
+@leaf
+def contribute_together(template, batch, scratch, state, first, after, n_windows):
+    """What the events [first, after) add by themselves to what each of them gets; then the numbers are those of all of
+    them together."""
+    n_numbers = template.sizes[N_NUMBERS]
+    whole, real, scale = scratch.whole, scratch.real, scratch.scale
+    n_events = after - first
+    for window in range(n_windows):
+        if whole[window * n_numbers] != 0:
+            for number in range(1, n_numbers):
+                if template.ways[number] == ADDED and whole[window * n_numbers + number] != 0:
+                    multiply(whole, real, scale, window * n_numbers + number, n_events)
+    begin = template.contribution_ends[state - 1] if state > 0 else 0
+    for entry in range(begin, template.contribution_ends[state]):
+        number = template.contributions[entry, NUMBER]
+        kind = template.contributions[entry, KIND]
+        column = template.contributions[entry, COLUMN]
+        total = 0.0
+        n_known = 0
+        if kind == OF_EVENTS:
+            n_known = n_events
+        else:
+            for at in range(first, after):
+                value = batch.columns[column, batch.rows[at]]
+                if math.isnan(value):  # NULL
+                    continue
+                n_known += 1
+                if kind == OF_EXTREMES:
+                    is_more = template.ways[number] == GREATEST and value > total
+                    if n_known == 1 or is_more or (template.ways[number] == LEAST and value < total):
+                        total = value
+                else:
+                    total += value
+        if n_known == 0:
+            continue
+        if kind in (OF_EVENTS, OF_KNOWN):
+            total = float(n_known)
+        for window in range(n_windows):
+            count = window * n_numbers
+            if whole[count] == 0:
+                continue
+            if kind == OF_EXTREMES:
+                enter_extreme(template.ways[number], real, scale, count + number, total)
+            else:
+                is_whole = kind in (OF_EVENTS, OF_KNOWN, OF_WHOLE_VALUES)
+                add_product(whole, real, scale, count + number, total, is_whole, whole, real, scale, count)
+    for window in range(n_windows):
+        if whole[window * n_numbers] != 0:
+            multiply(whole, real, scale, window * n_numbers, n_events)
+
+
+__all__ = ["contribute_together", "end_of_run"]
