@@ -47,7 +47,6 @@ _HERE = Path(__file__).parent
 _CAMPAIGNS = (
     "spark",
     "kills",
-    "groups",
     "soak",
     "watchdog",
     "two",
