@@ -58,6 +58,16 @@ def bounds_of(result: engine.AtLeastOne) -> engine.Possibilities:
     return engine.Possibilities.known_by(result.lower, result.upper)
 
 
+def weaker(one: str | None, other: str | None) -> str | None:
+    """What the numbers of both together are: values of engine.Expectation, None where they are those of what happened.
+
+    An upper bound says less than an expected value.
+    """
+    if engine.Expectation.UPPER_BOUND in (one, other):
+        return engine.Expectation.UPPER_BOUND.value
+    return one or other
+
+
 def put(alert: AlertRow, possible: engine.Possibilities, effort: Effort) -> None:
     """Evaluate the possible matches of an alert and keep them with it."""
     for name, value in columns(possible, effort).items():

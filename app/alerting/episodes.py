@@ -73,6 +73,8 @@ class Episode:
     """What its matches demand of uncertain times."""
     shed: bool = False
     """Whether one of them was found while partial matches were dropped that may have become further ones."""
+    expectation: str | None = None
+    """See `app.alerting.certainty.weaker`."""
     bound: frozenset[BoundMatch] = frozenset()
     """Of an incident: the matches of other queries that its matches bind."""
     is_claimed: bool = False
@@ -151,6 +153,7 @@ def episode_of(
         onset={_onset_event(match, info.onset): match.last_hi_ms},
         possible=possible_matches(match),
         shed=shed,
+        expectation=None if match.expected is None else match.expected.value,
         bound=bound_by(match, find) if info.is_incident else frozenset(),
     )
 
@@ -173,6 +176,8 @@ def _onset_event(match: Match, variable: str | None) -> str:
 
 def possible_matches(match: Match) -> engine.Possibilities:
     """The matches behind a row; where a limit cut the listing off there may be any others beside them."""
+    if match.expected is not None:  # of such a row the numbers are expected ones, the row itself has no confidence
+        return engine.Possibilities.known_by(0.0, 1.0)
     if not match.capped:
         return match.possibilities
     return certainty.joined((match.possibilities, engine.Possibilities.known_by(0.0, 1.0)))
@@ -198,6 +203,7 @@ def join(earlier: Episode, later: Episode) -> Episode:
         best_confidence=max(earlier.best_confidence, later.best_confidence),
         possible=certainty.joined((earlier.possible, later.possible)),
         shed=earlier.shed or later.shed,
+        expectation=certainty.weaker(earlier.expectation, later.expectation),
         bound=earlier.bound | later.bound,
         is_claimed=earlier.is_claimed or later.is_claimed,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from app.alerting.catalog import QueryInfo
+from app.alerting.certainty import weaker
 from app.alerting.episodes import Episode
 from app.alerting.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values, spread
 from app.alerting.hosts import Hosts, NamedHost, hosts_of
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from app.store.models import AlertRow
 
 
-SHED = "shed"
+SHED, EXPECTATION = "shed", "expectation"
 """In what an alert keeps of its matches."""
 
 
@@ -31,11 +32,13 @@ class Kept:
     """The digest of the match whose events are the evidence; None: there is none yet."""
     shed: bool = False
     """Whether partial matches were dropped that may have become further ones."""
+    expectation: str | None = None
+    """See `weaker`."""
 
     @classmethod
     def of_new(cls, episode: Episode) -> Self:
         """Of a new alert."""
-        return cls(episode.extremes, episode.hosts, shed=episode.shed)
+        return cls(episode.extremes, episode.hosts, shed=episode.shed, expectation=episode.expectation)
 
     @classmethod
     def of(cls, alert: AlertRow) -> Self:
@@ -44,13 +47,20 @@ class Kept:
             seen = Seen(alert.end_ms, alert.start_ms, alert.values, "")
             numbers = [name for name, value in alert.values.items() if number(value) is not None]
             return cls(Extremes.of(seen, numbers), Hosts.of(seen, alert.key, ()), "")
-        return cls(Extremes.from_json(alert.seen), Hosts.from_json(alert.seen), alert.seen["evidence"], is_shed(alert))
+        return cls(
+            Extremes.from_json(alert.seen),
+            Hosts.from_json(alert.seen),
+            alert.seen["evidence"],
+            is_shed(alert),
+            expectation_of(alert),
+        )
 
-    def add(self, extremes: Extremes, hosts: Hosts, *, shed: bool = False) -> None:
+    def add(self, more: Episode | Kept) -> None:
         """Further matches."""
-        self.extremes.add(extremes)
-        self.hosts.add(hosts)
-        self.shed = self.shed or shed
+        self.extremes.add(more.extremes)
+        self.hosts.add(more.hosts)
+        self.shed = self.shed or more.shed
+        self.expectation = weaker(self.expectation, more.expectation)
 
     def shown_of(self, key: Mapping[str, Any], info: QueryInfo) -> tuple[dict[str, Any], list[NamedHost]]:
         """Columns of the alert with this key that show it (values, title, job and hosts), and the hosts in order."""
@@ -72,6 +82,7 @@ class Kept:
                 "evidence": self.evidence,
                 "told_hosts": told,
                 **({SHED: True} if self.shed else {}),
+                **({EXPECTATION: self.expectation} if self.expectation else {}),
             },
         }
         return columns, hosts
@@ -86,10 +97,16 @@ def is_shed(alert: AlertRow) -> bool:
     return bool(alert.seen and alert.seen.get(SHED))  # a row that was not stored yet has none
 
 
+def expectation_of(alert: AlertRow) -> str | None:
+    """What the numbers of an alert about trends are, see `weaker`."""
+    known: str | None = (alert.seen or {}).get(EXPECTATION)
+    return known
+
+
 def spread_of(alert: AlertRow) -> dict[str, dict[str, Any]]:
     """Of each number that the matches of an alert do not agree on: its first, last, greatest and least value."""
     is_one_match = len(alert.seen.get("matches", ())) <= 1
     return {} if is_one_match else spread(Extremes.from_json(alert.seen))
 
 
-__all__ = ["Kept", "is_shed", "spread_of"]
+__all__ = ["Kept", "expectation_of", "is_shed", "spread_of"]

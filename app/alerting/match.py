@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from engine import Binding, Possibilities
+    from engine import Binding, Expectation, Possibilities
 
 
 class Match(Protocol):
@@ -75,4 +75,9 @@ class Match(Protocol):
     @property
     def window(self) -> tuple[int, int] | None:
         """Start and end of the window that the row belongs to; None for a query without windows of its own."""
+        ...
+
+    @property
+    def expected(self) -> Expectation | None:
+        """What the numbers of a row about trends are where uncertain times leave open which trends there are."""
         ...

@@ -47,6 +47,8 @@ class Snapshot:
     """Of each number that the matches do not agree on: its first, last, max and min."""
     shed: bool = False
     """Whether partial matches were dropped that may have become further matches of it."""
+    expectation: str | None = None
+    """Of an alert about trends over uncertain times: what its numbers are."""
     incident: dict[str, Any] | None = None
     """Of an incident: the alerts behind it and what speaks for and against it, see app.alerting.case."""
     thread: str | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from app.alerting.case import case_annotations
 from app.alerting.episodes import digest
 from app.alerting.notices import Snapshot
-from app.alerting.text import SHED_TEXT, at_least_one_text, fill, iso, plain
+from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, fill, iso, plain
 from app.errors import ConfigError, ConfigProblem
 
 NEVER = "0001-01-01T00:00:00Z"
@@ -80,13 +80,14 @@ def annotations_of(snapshot: Snapshot) -> dict[str, str]:
         "summary": snapshot.summary,
         "runbook": snapshot.runbook,
         "matches": matches,
-        "confidence": plain(snapshot.best_confidence),
+        "confidence": plain(None if snapshot.expectation else snapshot.best_confidence),
         "at_least_one": at_least_one_text(snapshot),
         "at_least_one_low": plain(snapshot.at_least_one_lower),
         "at_least_one_high": plain(snapshot.at_least_one_upper),
         "at_least_one_method": snapshot.at_least_one_method,
         "alert_id": snapshot.alert_id,
         **({"shedding": SHED_TEXT} if snapshot.shed else {}),
+        **({"expectation": EXPECTATION_TEXTS[snapshot.expectation]} if snapshot.expectation else {}),
         **({} if snapshot.incident is None else case_annotations(snapshot.incident)),
         **{name: iso(time_ms) for name, time_ms in _times(snapshot).items() if time_ms is not None},
     }

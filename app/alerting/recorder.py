@@ -465,9 +465,8 @@ class Recorder:
         """Further matches join an alert, with those of others that have just become part of it."""
         kept = Kept.of(alert)
         for other in others:
-            of_other = Kept.of(other)
-            kept.add(of_other.extremes, of_other.hosts, shed=of_other.shed)
-        kept.add(episode.extremes, episode.hosts, shed=episode.shed)
+            kept.add(Kept.of(other))
+        kept.add(episode)
         alert.start_ms = min(alert.start_ms, episode.start_ms)
         alert.end_ms = max(alert.end_ms, episode.end_ms)
         alert.last_seen_ms = max(alert.last_seen_ms, episode.end_ms)

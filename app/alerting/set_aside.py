@@ -62,6 +62,7 @@ def episode_json(episode: Episode, info: QueryInfo, max_evidence_events: int) ->
         "bound": bound,
         "n_events": shown.n_events,
         **({"shed": True} if episode.shed else {}),
+        **({"expectation": episode.expectation} if episode.expectation else {}),
         **({"members": sorted(map(list, episode.bound))} if episode.bound else {}),
         **({"claimed": True} if episode.is_claimed else {}),
     }
@@ -88,6 +89,7 @@ def episode_of_json(kept: Mapping[str, Any]) -> Episode:
         onset=dict(kept["onset"]),
         possible=engine.Possibilities.from_json(kept["possible"]),
         shed=bool(kept.get("shed", False)),
+        expectation=kept.get("expectation"),
         bound=frozenset(BoundMatch(query, key_text, at_ms) for query, key_text, at_ms in kept.get("members", ())),
         is_claimed=bool(kept.get("claimed", False)),
     )

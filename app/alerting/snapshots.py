@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.alerting.kept import is_shed, spread_of
+from app.alerting.kept import expectation_of, is_shed, spread_of
 from app.alerting.notices import Snapshot
 from app.store.models import AlertRow
 
@@ -40,6 +40,7 @@ def snapshot_of(alert: AlertRow, incident: Mapping[str, Any] | None = None, thre
         at_least_one_estimate=alert.at_least_one_estimate,
         at_least_one_error=alert.at_least_one_error,
         shed=is_shed(alert),
+        expectation=expectation_of(alert),
         incident=None if incident is None else dict(incident),
         thread=thread,
     )

@@ -96,6 +96,14 @@ SHED_TEXT = "found while load was shed to hold engine.latency_bound: there may b
 """Beside what an alert says of its matches."""
 
 
+EXPECTATION_TEXTS = {
+    "expected": "the numbers are expected values over all times that the uncertain events may have had",
+    "upper bound": "the counts, and sums of values that are not negative, are upper bounds of expected values: more "
+    "uncertain events overlapped than engine.trend_overlap tells apart",
+}
+"""By engine.Expectation; beside the numbers of an alert about trends."""
+
+
 class AtLeastOneMatch(Protocol):
     """P(at least one match) as alerts and their snapshots have it."""
 

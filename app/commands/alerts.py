@@ -14,9 +14,9 @@ from rich.text import Text
 
 from app.alerting.case import case_of
 from app.alerting.hosts import hosts_text
-from app.alerting.kept import is_shed, spread_of
+from app.alerting.kept import expectation_of, is_shed, spread_of
 from app.alerting.lifecycle import State, lasted_text, state_text
-from app.alerting.text import SHED_TEXT, at_least_one_text, iso, plain
+from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
 from app.commands.alerts_operations import (
     acknowledge,
@@ -240,7 +240,8 @@ def alert_json(alert: AlertRow, behind: Sequence[AlertRow] = ()) -> dict[str, An
         "matches": alert.n_matches,
         "matches_exact": alert.n_matches_exact,
         "shed": is_shed(alert),
-        "confidence": alert.best_confidence,
+        "expectation": expectation_of(alert),
+        "confidence": None if expectation_of(alert) else alert.best_confidence,
         "at_least_one": {
             "low": alert.at_least_one_lower,
             "high": alert.at_least_one_upper,
@@ -319,8 +320,11 @@ def _print_details(
     for name, by_aspect in spread_of(alert).items():
         values = ", ".join(f"{aspect} {plain(value_text(name, value))}" for aspect, value in by_aspect.items())
         console.print(Text(f"{plain(name)}: {values}"))
-    sure = at_least_one_text(alert)
-    console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
+    if (expectation := expectation_of(alert)) is not None:
+        console.print(Text(EXPECTATION_TEXTS[expectation]))
+    else:
+        sure = at_least_one_text(alert)
+        console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
     if is_shed(alert):
         console.print(Text(SHED_TEXT))
     for incident in incidents:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.alerting.kept import is_shed
-from app.alerting.text import at_least_one_text, percent_text
+from app.alerting.kept import expectation_of, is_shed
+from app.alerting.text import EXPECTATION_TEXTS, at_least_one_text, percent_text
 from dashboard.store import AlertRow
 
 
@@ -52,6 +52,8 @@ def at_least_one(alert: AlertRow) -> str:
 
 def meaning(alert: AlertRow) -> str:
     """What the probability says, for somebody who never read of possible worlds."""
+    if (expectation := expectation_of(alert)) is not None:
+        return f"Not known: this is about trends, and {EXPECTATION_TEXTS[expectation]}."
     if alert.at_least_one_method == "certain":
         if alert.best_confidence >= 1:
             return (

@@ -10,7 +10,7 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions
 from app.settings import Receiver, Severity, WebhookReceiver
-from engine import Possibilities
+from engine import Expectation, Possibilities
 
 GAP_MS = 10
 
@@ -32,6 +32,7 @@ class FakeMatch:
     capped: bool = False
     window: tuple[int, int] | None = None
     possible: Possibilities | None = None
+    expected: Expectation | None = None
 
     @property
     def possibilities(self) -> Possibilities:

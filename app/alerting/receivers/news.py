@@ -12,7 +12,7 @@ from app.alerting.dispatch.notice import GroupNotice, common, group_fields, grou
 from app.alerting.links import Links, runbook_of
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, began_ms, labels_of, template_fields
-from app.alerting.text import at_least_one_text, cut, iso, plain
+from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, cut, iso, plain
 from app.severity import Severity
 
 MAX_TOLD = 10
@@ -172,7 +172,12 @@ def facts_of(alert: Snapshot) -> Iterator[tuple[str, str]]:
     if alert.state == "resolved":
         yield "last seen", iso(alert.end_ms)
     yield "query", plain(alert.query)
-    yield "at least one match", at_least_one_text(alert)
+    if alert.expectation:
+        yield "numbers", EXPECTATION_TEXTS[alert.expectation]
+    else:
+        yield "at least one match", at_least_one_text(alert)
+    if alert.shed:
+        yield "matches", SHED_TEXT
 
 
 __all__ = ["MAX_TOLD", "News", "facts_of", "state_word"]

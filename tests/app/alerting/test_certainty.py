@@ -7,14 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from app.alerting import certainty
+from app.alerting.found import found_in
+from app.alerting.kept import expectation_of
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload
+from app.alerting.payload import alertmanager_payload, annotations_of
+from app.alerting.receivers.news import facts_of
 from app.alerting.recorder import Recorder
+from app.alerting.set_aside import from_table, to_table
 from app.alerting.snapshots import snapshot_of
-from app.alerting.text import at_least_one_text
+from app.alerting.text import EXPECTATION_TEXTS, at_least_one_text
+from app.commands.alerts import alert_json
 from app.store import Store
 from app.store.models import AlertRow
-from engine import Engine, Limits, Possibilities, compile_query
+from dashboard.alerts.words import meaning
+from engine import Engine, Expectation, Limits, Possibilities, compile_query
 from engine.events import EventBatch
 from engine.uncertainty.possibilities import Conditions, TimedEvent
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
@@ -126,6 +132,47 @@ def test_a_message_of_an_earlier_version_tells_that_nothing_is_known() -> None:
         **{"n_matches_exact": True, "best_confidence": 0.5},
     }
     assert at_least_one_text(Snapshot.from_json(values)) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ((None,), None),
+        ((Expectation.EXPECTED, None), "expected"),
+        ((Expectation.EXPECTED, Expectation.UPPER_BOUND), "upper bound"),
+        ((Expectation.UPPER_BOUND, None, Expectation.EXPECTED), "upper bound"),
+    ],
+)
+@pytest.mark.parametrize("is_one_step", [True, False])
+def test_numbers_of_trends_over_uncertain_times_are_told_as_such(
+    store: Store, found: tuple[Expectation | None, ...], told: str | None, is_one_step: bool
+) -> None:
+    matches = [FakeMatch(10 + n, 20, window=(0, 20 + n), expected=each) for n, each in enumerate(found)]
+    for step in [matches] if is_one_step else [[match] for match in matches]:
+        alert = live(store, *step)
+    snapshot = snapshot_of(alert)
+    assert (alert_json(alert)["expectation"], snapshot.expectation) == (told, told)
+    facts, annotations = dict(facts_of(snapshot)), annotations_of(snapshot)
+    assert annotations.get("expectation") == facts.get("numbers") == (None if told is None else EXPECTATION_TEXTS[told])
+    is_sure = None in found  # of a row whose numbers are expected values nothing is known of what happened
+    assert sure(alert) == ((1.0, 1.0, "certain") if is_sure else (0.0, 1.0, "bounds"))
+    if told is not None:
+        assert "at least one match" not in facts
+        assert (alert_json(alert)["confidence"], annotations["confidence"]) == (None, "unknown")
+        assert EXPECTATION_TEXTS[told] in meaning(alert)
+
+
+def test_what_numbers_are_is_set_aside_and_survives_a_merge(store: Store) -> None:
+    queries = OPTIONS.queries
+    found = found_in([FakeMatch(60, 70, expected=Expectation.EXPECTED)], queries)
+    (episode,) = from_table(to_table(found, queries, 8)).episodes
+    assert episode.expectation == "expected"
+    with store.transaction() as writer:
+        Recorder(OPTIONS, writer, kept, 1_000).live(
+            [FakeMatch(10, 20), FakeMatch(60, 70, expected=Expectation.EXPECTED)], 0
+        )
+    assert sorted(str(expectation_of(alert)) for alert in store.alerts()) == ["None", "expected"]
+    assert expectation_of(live(store, FakeMatch(15, 65))) == "expected"
 
 
 @pytest.mark.parametrize(

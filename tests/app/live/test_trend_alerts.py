@@ -147,3 +147,18 @@ def test_numbers_beyond_all_doubles_are_compared(exact: str) -> None:
     most = {name: seen.values[name] for (aspect, name), seen in episode.extremes.most.items() if aspect.value == "MAX"}
     largest = 2**2000 - 1  # of the window that holds most
     assert most["n"] == str(largest) if exact else str(most["n"]).endswith("e+602")
+
+
+def test_an_alert_over_uncertain_times_says_that_its_numbers_are_expected() -> None:
+    """Each of two events at 1, 2 or 3 ms, the second one higher: a pair where the first comes first, in three worlds of
+    nine."""
+    text = TEXT.replace("COUNT(*) >= 20", "COUNT(*) >= 2")
+    query = engine.compile_query(text, SCHEMA, {}, name="rising")
+    rows = [
+        {**event(f"e{n}", 1, task_id=f"t{n}", host="w1", period_ms=n), "t_hi_ms": 3, "clock_id": f"c{n}"}
+        for n in range(2)
+    ]
+    queries = {"rising": describe(query, "x", 5)}
+    (episode,) = found_in(engine.Engine([query], SCHEMA).process(batch(*rows), 1_000), queries).episodes
+    assert episode.expectation == "expected"
+    assert episode.extremes.last.values["n"] == pytest.approx(2 + 3 / 9)
