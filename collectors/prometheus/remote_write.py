@@ -50,6 +50,8 @@ MAX_SENDERS = 1_000
 MAX_TARGETS = 20_000
 MOST_AHEAD_MS = 60_000
 MAX_TEXT_CHARS = 255
+SENDER_LABELS = ("cluster", "prometheus", "prometheus_replica", "replica")
+"""External labels by which servers behind one address are told apart, as operators set them."""
 _HOST_AND_PORT = re.compile(r"(\[[^\]]+\]|[^:]+):[0-9]+")
 N_KEPT = 10
 """Committed positions that may be gone back to."""
@@ -119,6 +121,10 @@ class _Target:
 class _Sender:
     newest_ms: int
     heard_ms: int
+    lag_ms: int = 0
+    """How old its newest sample was when it came."""
+    behind_ms: int | None = None
+    """Since when what comes of it is older than it may be silent."""
 
 
 class RemoteWriteCollector:
@@ -212,7 +218,7 @@ class RemoteWriteCollector:
 
     def _take(self, record: Record, part: _Part) -> int:
         """Returns how many samples are of no use."""
-        n_unused, newest_ms = 0, 0
+        n_unused, newest_ms = 0, dict[str, int]()
         for sample in record.samples:
             t_ms = sample.t_ms or 0
             if t_ms > record.received_ms + MOST_AHEAD_MS:
@@ -220,7 +226,8 @@ class RemoteWriteCollector:
                 self._complain(record, record.sender, "ahead", message)
                 n_unused += 1
                 continue
-            newest_ms = max(newest_ms, min(t_ms, record.received_ms))
+            sender = _sender_of(record.sender, sample.labels)
+            newest_ms[sender] = max(newest_ms.get(sender, 0), min(t_ms, record.received_ms))
             target = self._target_of(sample.labels, record)
             if target is None or not self._readings.uses(sample):
                 n_unused += 1
@@ -241,8 +248,9 @@ class RemoteWriteCollector:
                 continue
             scrape.append((part, sample))
             part.n_waiting += 1
-        if newest_ms:
-            self._hear(record.sender, newest_ms, record.received_ms)
+        for sender, sent_ms in newest_ms.items():
+            if sent_ms:
+                self._hear(sender, sent_ms, record.received_ms)
         return n_unused
 
     def _hear(self, name: str, newest_ms: int, received_ms: int) -> None:
@@ -250,9 +258,9 @@ class RemoteWriteCollector:
         if sender is None:
             if len(self._senders) >= MAX_SENDERS:
                 self._senders.pop(min(self._senders, key=lambda one: self._senders[one].heard_ms))
-            self._senders[name] = _Sender(newest_ms, received_ms)
+            self._senders[name] = _Sender(newest_ms, received_ms, received_ms - newest_ms)
         elif newest_ms > sender.newest_ms:  # who sends the same again and again must not hold up others for ever
-            sender.newest_ms = newest_ms
+            sender.newest_ms, sender.lag_ms = newest_ms, received_ms - newest_ms
             sender.heard_ms = max(sender.heard_ms, received_ms)
 
     def _complain(self, record: Record, place: str, kind: str, message: str) -> None:
@@ -289,15 +297,33 @@ class RemoteWriteCollector:
     def _horizon_ms(self, reference_ms: int) -> int:
         """Up to where every sender that is waited for has come."""
         alive: list[int] = []
+        foremost_ms = max((sender.newest_ms for sender in self._senders.values()), default=reference_ms)
         for name, sender in self._senders.items():
             if reference_ms - sender.heard_ms > self._options.silence_ms:
                 message = f"{name}: nothing new came for longer than sources.silence_timeout; others do not wait for it"
                 self._problems.report(name, "silent", message)
                 continue
             self._problems.forget((name, "silent"))
+            self._tell_whether_behind(name, sender, reference_ms)
+            is_late = sender.behind_ms is not None and reference_ms - sender.behind_ms > self._options.silence_ms
+            if is_late and foremost_ms - sender.newest_ms > self._options.silence_ms:
+                continue  # others are further: it has had its time to come up with them
             if not self._is_behind(sender):
                 alive.append(sender.newest_ms)
         return min(alive, default=reference_ms)
+
+    def _tell_whether_behind(self, name: str, sender: _Sender, reference_ms: int) -> None:
+        if sender.lag_ms <= self._options.silence_ms:
+            sender.behind_ms = None
+            self._problems.forget((name, "behind"))
+            return
+        if sender.behind_ms is None:
+            sender.behind_ms = reference_ms
+        message = (
+            f"{name}: what it sends is {sender.lag_ms // 1000} s old when it comes, so that nothing of later is told; "
+            "others wait for it no longer than sources.silence_timeout. See its prometheus_remote_storage_* metrics"
+        )
+        self._problems.report(name, "behind", message)
 
     def _is_behind(self, sender: _Sender) -> bool:
         """It was silent for so long that what it sends is before what was promised."""
@@ -362,6 +388,11 @@ class RemoteWriteCollector:
         event_id = record_id(series, "Metric", t_ms, (), 0)
         clock, origin = f"prometheus:{target.cluster}", f"remote_write:{target.instance}"
         rows.add("Metric", event_id, t_lo_ms, clock, origin, attributes, t_hi_ms=t_ms)
+
+
+def _sender_of(address: str, labels: Mapping[str, str]) -> str:
+    named = [f"{name}={printable(labels[name], MAX_TEXT_CHARS)}" for name in SENDER_LABELS if labels.get(name)]
+    return f"{address} ({', '.join(named)})" if named else address
 
 
 def _distinct(samples: Iterable[Sample]) -> dict[str, Sample]:

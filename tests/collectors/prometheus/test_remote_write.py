@@ -160,6 +160,54 @@ def test_the_watermark_follows_the_slowest_sender_until_it_is_silent(tmp_path: P
     assert ("node2", "bytes_in", 6.0 / 15, T0 + 1, T0 + 15_000) in metrics(back)
 
 
+def test_servers_behind_one_address_are_told_apart_by_their_labels(tmp_path: Path) -> None:
+    """Else the one that is further speaks for the other, and what that sends is late."""
+    sender, source = Sender(tmp_path), collector(tmp_path)
+
+    def send(received_ms: int, t_ms: int, cluster: str) -> None:
+        sender.send(received_ms, sample("node_load1", 1.0, t_ms, f"{cluster}:9100", cluster=cluster))
+
+    for cluster in ("a", "b"):
+        send(T0, T0, cluster)
+    start = source.poll(T0).watermark_ms
+    assert start is not None
+    send(T0 + 120_000, T0 + 120_000, "a")
+    assert source.poll(T0 + 120_000).watermark_ms == start
+    send(T0 + 121_000, T0 + 120_000, "b")
+    later = source.poll(T0 + 121_000)
+    assert later.watermark_ms == start + 120_000
+    assert min(row[3] for row in metrics(later)) >= start
+
+
+def test_a_sender_that_is_far_behind_is_told_of_and_waited_for_as_long_as_a_silent_one(tmp_path: Path) -> None:
+    fast, slow = Sender(tmp_path), Sender(tmp_path, "10.0.0.2")
+    slow.writer = fast.writer
+    source, problems, marks = collector(tmp_path, silence_ms=100_000), list[str](), dict[int, int | None]()
+    for passed_ms in range(0, 600_000, 15_000):
+        now_ms = T0 + passed_ms
+        fast.send(now_ms, *scrape(now_ms, 1.0))
+        slow.send(now_ms, *scrape(now_ms - 200_000, 1.0, "node2:9100"))  # it goes on, and never comes up with the other
+        polled = source.poll(now_ms)
+        problems += [problem.message for problem in polled.problems if problem.kind == "behind"]
+        marks[passed_ms] = polled.watermark_ms
+    (problem,) = problems
+    assert problem.startswith("10.0.0.2: what it sends is 200 s old")
+    assert marks[90_000] == T0 + 90_000 - 200_000 - 75_000, "it is waited for"
+    assert marks[120_000] == T0 + 120_000 - 75_000, "and no longer"
+    assert marks[585_000] == T0 + 585_000 - 75_000
+
+
+def test_with_a_single_sender_that_is_far_behind_nothing_is_late(tmp_path: Path) -> None:
+    sender, source = Sender(tmp_path), collector(tmp_path, silence_ms=100_000)
+    problems = list[str]()
+    for passed_ms in range(0, 600_000, 15_000):
+        sender.send(T0 + passed_ms, *scrape(T0 + passed_ms - 200_000, 1.0))
+        polled = source.poll(T0 + passed_ms)
+        problems += [problem.kind for problem in polled.problems]
+        assert polled.watermark_ms == T0 + passed_ms - 200_000 - 75_000
+    assert problems == ["behind"]
+
+
 def test_a_sender_goes_on_after_a_restart_of_this_program(tmp_path: Path) -> None:
     """Nothing is lost, nothing late: what it kept meanwhile is waited for."""
     sender, source = Sender(tmp_path), collector(tmp_path)
