@@ -590,6 +590,8 @@ class Recorder:
         since the end of its incident seemed to be its own."""
         if alert.state == State.ACKNOWLEDGED or (alert.silenced and alert.state == State.RESOLVED):
             self._writer.groups.forget_untold(alert.id)
+        if alert.state == State.ACKNOWLEDGED:
+            self._writer.groups.stop_timers(alert.id)
         routing, receivers = self._options.routing, self._options.receivers
         if routing is not None and alert.state == State.FIRING:
             self._enter(routing, alert, before, again=again)

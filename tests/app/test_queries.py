@@ -12,6 +12,8 @@ from app.queries import Loaded, load_queries, without_incidents
 from app.settings import Queries, Severity
 from collectors.schema import load_event_types
 
+SHIPPED = Path(__file__).resolve().parents[2] / "queries"
+
 QUERY = """
 PARAMETERS factor = 3, min_elapsed = 1 minute
 PATTERN SEQ(MapStart a, MapEnd b)
@@ -251,3 +253,15 @@ def test_an_incident_without_alerts_is_refused(folder: Path) -> None:
     write(folder, other__cep=QUERY.replace("ALERT", "INCIDENT"))
     (problem,) = load_queries(Queries(directory=folder), 7).problems
     assert "other.cep: INCIDENT binds no alerts; expected the match of a query with ALERT" in problem
+
+
+def test_each_shipped_incident_that_suspects_one_host_is_of_that_host() -> None:
+    """Else another host would join the incident of the first one, under its title."""
+    infos = load_queries(Queries(directory=SHIPPED), 7).infos
+    suspects = {
+        name: (info.hosts[0].name, {*info.key, *info.per})
+        for name, info in infos.items()
+        if info.is_incident and info.hosts
+    }
+    assert len(suspects) >= 4
+    assert {name for name, (name_of_host, told_apart) in suspects.items() if name_of_host not in told_apart} == set()

@@ -26,7 +26,7 @@ from app.alerting.payload import fingerprint, labels_of
 from app.alerting.silencing import Holding
 from app.alerting.snapshots import snapshot_of
 from app.clock import Clock
-from app.settings import Receiver
+from app.settings import Receiver, Severity
 from app.store.api import Store
 from app.store.models import AlertGroupRow, AlertRow, NotificationRow
 from app.store.writing.groups import Member as Stored
@@ -266,14 +266,23 @@ class Dispatcher:
         }
         writer.groups.set_timers([(look.group.id, alert_id, at_ms) for alert_id, at_ms in timers.items()])
         due = [m for m in waiting if m.alert_id not in timers and m.escalate_ms is not None and m.escalate_ms <= now_ms]
-        alerts = writer.groups.alerts([member.alert_id for member in due])
-        for member in due:
+        receiver = escalation.route.receiver
+        due_for, told_by = [], routing.receivers[receiver]
+        for member in due:  # others stay due: looks of the group find what was changed since
+            if not told_by.enabled:
+                log.debug("not escalated", alert=member.alert_id, receiver=receiver, reason="the receiver is disabled")
+            elif Severity(member.severity).rank < told_by.min_severity.rank:
+                reason = f"{member.severity} is below {told_by.min_severity}"
+                log.debug("not escalated", alert=member.alert_id, receiver=receiver, reason=reason)
+            else:
+                due_for.append(member)
+        alerts = writer.groups.alerts([member.alert_id for member in due_for])
+        for member in due_for:
             alert, target = alerts[member.alert_id], target_of(escalation.route, member.labels)
-            receiver = escalation.route.receiver
             writer.groups.enter(target, escalation.route.identity, receiver, alert, member.fingerprint, now_ms, now_ms)
             log.info("escalated", alert=alert.id, query=alert.query, receiver=receiver)
-        writer.groups.set_escalated([(look.group.id, member.alert_id) for member in due])
-        if due:
+        writer.groups.set_escalated([(look.group.id, member.alert_id) for member in due_for])
+        if due_for:
             writer.rows.flush()
         left = [timers.get(m.alert_id, m.escalate_ms) for m in waiting if m not in due]
         look.group.flush_ms = min([look.group.flush_ms, *(at_ms for at_ms in left if at_ms is not None)])

@@ -96,6 +96,9 @@ _OF_PAIR = (
 _SET_TOLD = update(_MEMBER_TABLE).where(*_OF_PAIR).values(told=True)
 _SET_HIDDEN = update(_MEMBER_TABLE).where(*_OF_PAIR).values(hidden=True)
 _SET_ESCALATED = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalated=True, escalate_ms=None)
+_STOP_TIMERS = update(_MEMBER_TABLE).where(
+    _MEMBER_TABLE.c.alert_id == bindparam("of_alert"), _MEMBER_TABLE.c.escalate_ms.is_not(None)
+)
 _SET_TIMER = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalate_ms=bindparam("at_ms"))
 _LEAVE = delete(_MEMBER_TABLE).where(*_OF_PAIR)
 Pair = tuple[str, str]
@@ -253,6 +256,10 @@ class Groups:
         if members:
             rows = [{"of_group": group, "of_alert": alert, "at_ms": at_ms} for group, alert, at_ms in members]
             self._rows.session.connection().execute(_SET_TIMER, rows)
+
+    def stop_timers(self, alert_id: str) -> None:
+        """Somebody looks after it; if nobody does any more, its timers begin anew."""
+        self._rows.bare_session.connection().execute(_STOP_TIMERS.values(escalate_ms=None), {"of_alert": alert_id})
 
     def set_escalated(self, members: Sequence[Pair]) -> None:
         """Somebody else is told of these as well."""

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from app.alerting.dispatch.routes import Routing
-from app.alerting.operations import silence
+from app.alerting.operations import silence, unacknowledge
 from app.alerting.people import Person
 from app.settings import Alerting
 from app.store import Store
@@ -54,6 +54,32 @@ def test_acknowledged_alerts_are_never_escalated(any_store: Store) -> None:
     world.wait(10 * MINUTE_MS)
     world.acknowledge("t1")
     assert world.wait(20 * MINUTE_MS) == [("db", "first notification", {"t2": "firing"})]
+
+
+def test_who_acknowledges_no_longer_has_as_much_time_again(any_store: Store) -> None:
+    world = World(any_store, ESCALATED)
+    world.fire("t1")
+    world.wait(10 * MINUTE_MS)
+    world.acknowledge("t1")
+    world.wait(30 * MINUTE_MS)
+    (alert,) = any_store.alerts()
+    unacknowledge(any_store, alert.id, Person("ann"), "not mine", world.now_ms)
+    world.step(watermark_ms=0)
+    assert world.wait(14 * MINUTE_MS) == []
+    assert world.wait(10 * MINUTE_MS) == [("db", "first notification", {"t1": "firing"})]
+
+
+@pytest.mark.parametrize("refuses", ["enabled: false", "min_severity: critical"])
+def test_a_second_receiver_that_wants_none_is_told_once_it_does(store: Store, refuses: str) -> None:
+    refusing = ESCALATED.replace('9/db"', f'9/db", {refuses}')
+    assert refusing != ESCALATED
+    world = World(store, refusing)
+    world.fire("t1")
+    told = world.wait(60 * MINUTE_MS)
+    assert [receiver for receiver, *_ in told] == ["ops"]
+    assert {group.receiver for group in store.alert_groups()} == {"ops"}
+    world.configure(ESCALATED)
+    assert world.wait(6 * MINUTE_MS) == [("db", "first notification", {"t1": "firing"})]
 
 
 def test_what_is_over_or_silenced_is_not_escalated(store: Store) -> None:
