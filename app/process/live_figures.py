@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,12 +21,14 @@ from app.errors import StoreError
 from app.live.assembly import Live
 from app.live.overload import overload_figures
 from app.live.watermarks import NEVER_MS
-from app.store.status import OverloadFigures
+from app.store.status import OverloadFigures, SheddingFigures
 from engine.events import FOREVER_MS
 
 log = structlog.get_logger(__name__)
 
 STORE_WAIT_S = 1.0
+
+_Number = TypeVar("_Number", int, float)
 
 
 class StoreCounts(Protocol):
@@ -158,6 +160,46 @@ class _Reading:
             self.done.set()
 
 
+class Rising:
+    """What was dropped since the process started. An engine that goes on from a checkpoint, after a failed step or a
+    reload, counts from what was dropped up to there; a counter that falls would be taken for one from zero."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], float] = {}
+        self._lead: dict[tuple[str, str], float] = {}
+        """How far what was told is ahead of what engines count."""
+
+    def of(self, figures: OverloadFigures) -> OverloadFigures:
+        """The figures with counters that never fall."""
+        queries = {
+            name: SheddingFigures(
+                n_partial_matches=self._risen(name, "partial", lost.get("n_partial_matches", 0)),
+                expected_matches=self._risen(name, "expected", lost.get("expected_matches", 0.0)),
+                n_unvalued=self._risen(name, "unvalued", lost.get("n_unvalued", 0)),
+                n_events=self._risen(name, "events", lost.get("n_events", 0)),
+            )
+            for name, lost in self._with_those_gone(figures["queries"]).items()
+        }
+        risen: OverloadFigures = {**figures, "queries": queries}
+        risen["shedding_seconds"] = self._risen("", "seconds", figures["shedding_seconds"])
+        if dropped := figures.get("dropped_events"):
+            risen["dropped_events"] = {name: self._risen(name, "type", n) for name, n in dropped.items()}
+        return risen
+
+    def _with_those_gone(self, queries: Mapping[str, SheddingFigures]) -> dict[str, SheddingFigures]:
+        """A checkpoint of before may have nothing dropped of a query."""
+        nothing = SheddingFigures(n_partial_matches=0, expected_matches=0.0, n_unvalued=0, n_events=0)
+        known = {name for name, what in self._last if what == "partial"}
+        return {name: queries.get(name, nothing) for name in sorted({*queries, *known})}
+
+    def _risen(self, name: str, what: str, value: _Number) -> _Number:
+        last = self._last.get((name, what), 0)
+        if value < last:
+            self._lead[name, what] = self._lead.get((name, what), 0) + last - value
+        self._last[name, what] = value
+        return type(value)(value + self._lead.get((name, what), 0))
+
+
 class LiveFigures(Collector):
     """The gauges of one process."""
 
@@ -168,11 +210,13 @@ class LiveFigures(Collector):
         self._clock = clock
         self._stored = StoreReader(store, store_wait_s)
         self._path: PathFigures | None = None
+        self._dropped = Rising()
 
     def look(self) -> Live:
         """Look at the live path, in the thread that makes the steps or before the first one; returns it."""
         live = self._live()
-        self._path = PathFigures.of(live, self._clock.now_ms())
+        path = PathFigures.of(live, self._clock.now_ms())
+        self._path = path if path.overload is None else replace(path, overload=self._dropped.of(path.overload))
         return live
 
     def describe(self) -> list[Metric]:

@@ -53,6 +53,10 @@ class RefusedError(Exception):
         self.status = status
 
 
+LEAST_TOKEN_CHARS = 20
+"""As of tokens for the API: a shorter one is guessed."""
+
+
 @dataclass(frozen=True)
 class Secrets:
     """What is needed before anybody is listened to."""
@@ -64,6 +68,10 @@ class Secrets:
 def secrets_of(section: RemoteWriteSource) -> Secrets:
     """Read the files of the settings; raises ConfigError."""
     token = read_secret(None, section.token_file, f"{KEY}.token_file")
+    if token is not None and len(token.get_secret_value()) < LEAST_TOKEN_CHARS:
+        found = f"a token of {len(token.get_secret_value())} characters"
+        expected = f"at least {LEAST_TOKEN_CHARS}, drawn at random: openssl rand -hex 32"
+        raise ConfigError(str(section.token_file), (ConfigProblem(f"{KEY}.token_file", found, expected),))
     tls = None
     if section.cert_file is not None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

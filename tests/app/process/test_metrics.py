@@ -21,7 +21,7 @@ from app.clock import SetClock
 from app.errors import StoreError
 from app.live.assembly import Live
 from app.live.sources import ConfiguredSource
-from app.process.live_figures import LiveFigures, StoreReader, overload_metrics
+from app.process.live_figures import LiveFigures, Rising, StoreReader, overload_metrics
 from app.process.metrics import Metrics
 from app.store import Store
 from app.store.status import OverloadFigures, SheddingFigures
@@ -351,6 +351,22 @@ def test_a_bound_shows_what_holding_it_costs() -> None:
         ("clustercep_query_exempt_from_shedding", "times"): 1,
         ("clustercep_dropped_events_total", "MapEnd"): 8,
     }
+
+
+def lost(n: int, *, n_events: int = 0) -> OverloadFigures:
+    of_query = SheddingFigures(n_partial_matches=n, expected_matches=n / 4, n_unvalued=0, n_events=n_events)
+    queries = {"slow": of_query} if n else {}
+    return OverloadFigures({**BOUNDED, "queries": queries, "dropped_events": {"MapEnd": 2 * n}})
+
+
+def test_what_was_dropped_is_told_by_counters_that_never_fall() -> None:
+    """A step that fails goes back to what its checkpoint knows: Prometheus would take less for a counter from zero."""
+    rising, told = Rising(), list[tuple[int, float, int]]()
+    for n in (10, 25, 20, 24, 0, 3):  # two steps, back by 5, 4 more, begun anew, 3 more
+        figures = rising.of(lost(n))
+        of_query = figures["queries"]["slow"]
+        told.append((of_query["n_partial_matches"], of_query["expected_matches"], figures["dropped_events"]["MapEnd"]))
+    assert told == [(10, 2.5, 20), (25, 6.25, 50), (25, 6.25, 50), (29, 7.25, 58), (29, 7.25, 58), (32, 8.0, 64)]
 
 
 def test_the_documentation_names_every_metric_and_no_other(run: Run) -> None:

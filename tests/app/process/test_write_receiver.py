@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from app.errors import ConfigError
 from app.process import write_receiver
-from app.process.write_receiver import PATH, WriteReceiver, secrets_of
+from app.process.write_receiver import LEAST_TOKEN_CHARS, PATH, WriteReceiver, secrets_of
 from app.settings import RemoteWriteSource
 from collectors.prometheus.spool import Place, SpoolError, SpoolReader
 from tests.collectors.prometheus.writes import Series, packed, request, series
@@ -112,12 +112,13 @@ def test_what_cannot_be_kept_now_is_to_be_sent_again(tmp_path: Path, monkeypatch
 
 
 def test_a_token_is_wanted_where_one_is_set(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("s3cret\n", encoding="utf-8")
+    (tmp_path / "token").write_text("s3cret-s3cret-s3cret-s3cret\n", encoding="utf-8")
     with running(tmp_path, token_file=tmp_path / "token") as site:
-        for shown in ({}, {"Authorization": "Bearer s3cre"}, {"Authorization": "s3cret"}):
+        token = "s3cret-s3cret-s3cret-s3cret"
+        for shown in ({}, {"Authorization": f"Bearer {token[:-1]}"}, {"Authorization": token}):
             assert site.post(request(LOAD), headers=shown).status_code == 401
         assert site.kept() == []
-        assert site.post(request(LOAD), headers={"Authorization": "Bearer s3cret"}).status_code == 204
+        assert site.post(request(LOAD), headers={"Authorization": f"Bearer {token}"}).status_code == 204
 
 
 def test_over_tls(tmp_path: Path) -> None:
@@ -134,10 +135,10 @@ def test_over_tls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Authorization", "Content-Encoding", "Content-Type", "Content-Length", "Expect"])
 def test_a_head_of_any_bytes_is_answered(tmp_path: Path, name: str) -> None:
-    (tmp_path / "token").write_text("s3crét\n", encoding="utf-8")
+    (tmp_path / "token").write_text("s3crét-that-nobody-guesses\n", encoding="utf-8")
     with running(tmp_path, token_file=tmp_path / "token") as site:
         body = request(LOAD)
-        head = {"Authorization": "Bearer s3crét", "Content-Length": str(len(body)), **HEADERS}
+        head = {"Authorization": "Bearer s3crét-that-nobody-guesses", "Content-Length": str(len(body)), **HEADERS}
         with socket.create_connection(("127.0.0.1", site.receiver.port), timeout=60) as connection:
             lines = [f"{key}: {value}".encode() for key, value in (head | {name: ""}).items()]
             odd = [line + b"\xff\xfe" if line.startswith(name.encode()) else line for line in lines]
@@ -145,7 +146,7 @@ def test_a_head_of_any_bytes_is_answered(tmp_path: Path, name: str) -> None:
             answer = connection.makefile("rb").readline()
         status = {"Authorization": b"401", "Content-Encoding": b"415", "Content-Length": b"411"}.get(name, b"204")
         assert answer.split()[1] == status
-        shown = {"Authorization": "Bearer s3crét".encode()}
+        shown = {"Authorization": "Bearer s3crét-that-nobody-guesses".encode()}
         assert site.post(body, headers=shown).status_code == 204
 
 
@@ -182,4 +183,10 @@ def test_beyond_loopback_only_with_tls_and_a_token(tmp_path: Path) -> None:
         secrets_of(RemoteWriteSource(token_file=tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="cert_file"):
         secrets_of(RemoteWriteSource(cert_file=tmp_path / "nowhere"))
+    (tmp_path / "short").write_text("x" * (LEAST_TOKEN_CHARS - 1))
+    with pytest.raises(ConfigError, match=r"token_file.*a token of 19 characters") as refused:
+        secrets_of(RemoteWriteSource(token_file=tmp_path / "short"))
+    assert "xxx" not in str(refused.value)
+    (tmp_path / "short").write_text("x" * LEAST_TOKEN_CHARS)
+    assert secrets_of(RemoteWriteSource(token_file=tmp_path / "short")).token == "x" * LEAST_TOKEN_CHARS
     assert isinstance(ssl.OPENSSL_VERSION, str)
