@@ -14,6 +14,7 @@ from app.alerting.delivery import Endpoint, endpoint_of
 from app.alerting.dispatch.dispatcher import Telling
 from app.alerting.dispatch.routes import Routing
 from app.alerting.links import Links
+from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.config import read_secret
@@ -200,11 +201,11 @@ def assemble(
     def new_matcher() -> engine.Engine:
         return matcher_of(queries.compiled, None if bound is None else bound.control)
 
-    def rewound(events: EventBatch, watermark_ms: int) -> Matcher:
+    def rewound(events: EventBatch, watermark_ms: int) -> tuple[Matcher, Sequence[Match]]:
         matcher = new_matcher()
         with unbounded(matcher):
-            matcher.process(events, watermark_ms)
-        return matcher
+            matches = matcher.process(events, watermark_ms)
+        return matcher, matches
 
     judgeable = judgeable_types(event_table(), sources)
     for_histories = [q for q in queries.compiled if q.read_types <= judgeable and _is_of_jobs(q)]

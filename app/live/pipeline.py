@@ -127,8 +127,9 @@ class Pipeline:
     sources: SourceBook = field(default_factory=lambda: SourceBook({}))
     status: Callable[[], ProcessStatus] = lambda: {}
     """What the process knows of itself; stored with each step."""
-    rewind: Callable[[EventBatch, int], Matcher] | None = None
-    """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
+    rewind: Callable[[EventBatch, int], tuple[Matcher, Sequence[Match]]] | None = None
+    """A fresh matcher, brought up to a watermark with the events that are kept, and what it found, which was decided
+    before."""
     complaints: Callable[[], list[NewProblem]] = list
     """What went wrong in matching since the last call."""
     bound: LatencyBound | None = None
@@ -207,12 +208,12 @@ class Pipeline:
         self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows, goes_on=was_behind)
         self._at("match")
         matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
-        self.bound_matches.add(matches, ordered.watermark_ms)
+        n_unbound = self.bound_matches.add(matches, ordered.watermark_ms)
         missing_ms, find = missing_until_ms(self.matcher), self.bound_matches.find
         found = found_in(matches, self.alerting.queries, LIVE, missing_until_ms=missing_ms, find=find)
         histories = [self._replayed(history) for history in ordered.histories]
         rest = Unstored(ordered.watermark_ms, found, histories, self.most_alerts)
-        complaints = self.complaints()
+        complaints = [*self.complaints(), *_left_out_of_incidents(n_unbound)]
         if self.bound is not None:
             complaints += self.bound.tell(self.matcher)
         self._at("checkpoint")
@@ -314,7 +315,8 @@ class Pipeline:
             return []
         past = self.leaps.back(now_ms, self.recent.events, BACK_MS)
         self.recent.restore(past.kept.table, past.watermark_ms)
-        self.matcher = self.rewind(apart(past.kept), past.watermark_ms)
+        self.matcher, matches = self.rewind(apart(past.kept), past.watermark_ms)
+        self.bound_matches.go_back(matches, past.watermark_ms)
         self.order.go_back(past.watermark_ms, now_ms, past.late)
         n_late = 0 if past.late is None else past.late.num_rows
         message = (
@@ -369,7 +371,7 @@ class Pipeline:
                 self.derivation.restore_from_positions(self.order.positions)
             self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
             if bound := _part(tables, "bound"):  # checkpoints of before have none
-                self.bound_matches.restore(bound["matches"], int(checkpoint.state["watermark_ms"]))
+                self.bound_matches.restore(bound, int(checkpoint.state["watermark_ms"]))
             if (leaps := checkpoint.state.get("leaps")) is not None:  # checkpoints of before have none
                 self.leaps.restore(_part(tables, "leaps"), leaps)
         except (KeyError, TypeError, ValueError, PositionError, pa.ArrowInvalid) as error:
@@ -382,7 +384,7 @@ class Pipeline:
             if self.rewind is None:
                 raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
-            self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
+            self.matcher, _ = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
         if self.bound is not None:
             self.bound.begin(self.matcher)
         told = [CreatedAlert(*values) for values in checkpoint.state.get("told", ())]
@@ -437,13 +439,14 @@ class Pipeline:
             **{f"order/{name}": table for name, table in order_tables.items()},
             **{f"matcher/{name}": table for name, table in self.matcher.save().items()},
             "recent/events": self.recent.save(),
-            "bound/matches": self.bound_matches.save(),
+            **{f"bound/{name}": table for name, table in self.bound_matches.save().items()},
             **{f"{UNSTORED}/{name}": table for name, table in unstored.items()},
         }
         leap_tables, leaps = self.leaps.save()
         lasting = {
             **{f"order/{name}": table for name, table in self.order.sealed().items()},
             **{f"leaps/{name}": table for name, table in leap_tables.items()},
+            **{f"bound/{name}": table for name, table in self.bound_matches.sealed().items()},
         }
         watermark_ms = ordered.watermark_ms
         state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms, "leaps": leaps}
@@ -452,6 +455,16 @@ class Pipeline:
         if told := [astuple(told) for told in self._told if told.end_ms >= watermark_ms - TOLD_MS]:
             state["told"] = told
         return Checkpoint(self.number + 1, tables, state, lasting)
+
+
+def _left_out_of_incidents(n_matches: int) -> list[NewProblem]:
+    if not n_matches:
+        return []
+    message = (
+        f"{n_matches:,} matches that incidents might have bound are no longer kept, to make room for newer ones; their "
+        "alerts are told by themselves"
+    )
+    return [NewProblem("pipeline", "incidents", "matches_left_out", message)]
 
 
 def _part(tables: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.clock import SetClock
@@ -156,7 +157,7 @@ def start(
     timeout_ms: int = 1_000,
     alerting: AlertingOptions | None = None,
     boundary: Boundary = no_boundary,
-    rewind: Callable[[EventBatch, int], PairMatcher] | None = None,
+    rewind: Callable[[EventBatch, int], tuple[PairMatcher, Sequence[Match]]] | None = None,
     recent: RecentEvents | None = None,
     collectors: Sequence[Collector] | None = None,
     matcher: Matcher | None = None,

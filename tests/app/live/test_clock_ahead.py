@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import select
 
+from app.alerting.match import Match
 from app.live.deduplicate import Deduplicator
 from app.live.intake import Intake
 from app.live.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps
@@ -81,10 +82,9 @@ def rows() -> list[Row]:
     return sorted(found, key=lambda row: row["t_lo_ms"])
 
 
-def rewound(events: EventBatch, watermark_ms: int) -> PairMatcher:
+def rewound(events: EventBatch, watermark_ms: int) -> tuple[PairMatcher, Sequence[Match]]:
     matcher = PairMatcher()
-    matcher.process(events, watermark_ms)
-    return matcher
+    return matcher, matcher.process(events, watermark_ms)
 
 
 def run(store: Store, folder: Path, off: Mapping[range, int], restarts: Sequence[int] = ()) -> Pipeline:

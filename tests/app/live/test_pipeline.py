@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from app.alerting.match import Match
 from app.alerting.operations import acknowledge
 from app.alerting.people import Person
 from app.errors import CheckpointError, StoreError
@@ -288,9 +289,9 @@ def test_changed_queries_start_again_from_kept_events(store: Store, tmp_path: Pa
     found: list[int] = []
     fresh = PairMatcher()
 
-    def rewind(events: EventBatch, _watermark_ms: int) -> PairMatcher:
+    def rewind(events: EventBatch, _watermark_ms: int) -> tuple[PairMatcher, list[Match]]:
         found.append(len(events))
-        return fresh
+        return fresh, []
 
     process = start(store, tmp_path, scripts())
     process.pipeline.matcher.save = lambda: {}  # type: ignore[method-assign]  # as an engine with other queries
