@@ -109,6 +109,19 @@ class IncidentMembers:
         into.incident_id = into.incident_id or other.incident_id
         other.inhibited = False
         self._writer.incidents.move(other.id, into.id)
+        self._settle(into)
+
+    def _settle(self, alert: AlertRow) -> None:
+        """What has just taken over the parts of another one, and its place in incidents: none may be part of itself by
+        others, which would never end, and none hides what is more severe."""
+        incidents = self._writer.incidents
+        for row, _, _ in incidents.around(alert.id):
+            if row.alert_id == alert.id and alert.id in incidents.above(row.incident_id):
+                incidents.leave(row.incident_id, alert.id)
+                if alert.incident_id == row.incident_id:
+                    alert.incident_id = None
+        for row, of_incident, of_part in incidents.around(alert.id):
+            row.covered = Severity(of_part).rank <= Severity(of_incident).rank
 
     def complete(self, incident: AlertRow, lane: str, change: Change) -> None:
         """Alerts of a lane that waited for their incident are over."""

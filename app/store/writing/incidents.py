@@ -62,6 +62,22 @@ class Incidents:
             found.setdefault(incident, set()).add(alert)
         return found
 
+    def around(self, alert_id: str) -> list[tuple[IncidentMemberRow, str, str]]:
+        """Where an alert is an incident, or part of one: with the severities of the incident and of its part."""
+        incident, part = aliased(AlertRow), aliased(AlertRow)
+        rows = (
+            select(IncidentMemberRow, incident.severity, part.severity)
+            .join(incident, incident.id == IncidentMemberRow.incident_id)
+            .join(part, part.id == IncidentMemberRow.alert_id)
+            .where(or_(IncidentMemberRow.incident_id == alert_id, IncidentMemberRow.alert_id == alert_id))
+        )
+        return [(row, of_incident, of_part) for row, of_incident, of_part in self._rows.session.execute(rows)]
+
+    def leave(self, incident_id: str, alert_id: str) -> None:
+        """An alert is part of an incident no longer."""
+        of = (IncidentMemberRow.incident_id == incident_id, IncidentMemberRow.alert_id == alert_id)
+        self._rows.session.execute(delete(IncidentMemberRow).where(*of))
+
     def above(self, alert_id: str) -> set[str]:
         """The incidents that an alert is part of, directly or by another one."""
         found: set[str] = set()

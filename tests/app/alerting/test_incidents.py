@@ -12,6 +12,7 @@ from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import BoundMatch, FindMatch, canonical_key
 from app.alerting.found import found_in
+from app.alerting.incidents import IncidentMembers
 from app.alerting.links import Links
 from app.alerting.operations import acknowledge, assign, close, unacknowledge
 from app.alerting.people import Person
@@ -376,6 +377,43 @@ def test_a_member_that_merges_with_another_alert_stays_one(any_store: Store) -> 
     step(any_store, [], 300)
     assert [state for title, state in told(any_store) if title == "n5 is slow"] == ["firing", "resolved"]
     assert not any(row.inhibited or row.open for row in any_store.alerts())
+
+
+def merged(store: Store, into: str, other: str) -> None:
+    """As when a match bridges two alerts."""
+    with store.transaction() as writer:
+        rows = {row.summary: row for row in writer.alerts.by_ids([alert(store, name).id for name in (into, other)])}
+        IncidentMembers(writer, lambda _alert, _change: None, 120).merge(rows[into], rows[other])
+
+
+def above(store: Store, incident: str) -> set[str]:
+    with store.transaction() as writer:
+        titles = {row.id: row.summary for row in store.alerts()}
+        return {titles[of] for of in writer.incidents.above(alert(store, incident).id)}
+
+
+def test_incidents_that_merge_are_never_part_of_themselves(any_store: Store) -> None:
+    """The first has the second as its part, which has the third: the first and the third become one."""
+    step(any_store, [A, cause(A), B, cause(B, host="n6"), C, cause(C, query="other", host="n7")], 110)
+    first, second, third = (alert(any_store, title).id for title in ("n5 is slow", "n7", "n6 is slow"))
+    with any_store.transaction() as writer:
+        writer.incidents.add(first, second, 110, covered=True)
+        writer.incidents.add(second, third, 110, covered=True)
+    merged(any_store, "n6 is slow", "n5 is slow")
+    assert above(any_store, "n6 is slow") == set()
+    assert above(any_store, "n7") == {"n6 is slow"}
+    assert members(any_store, "n6 is slow") == {"fetch of a", "fetch of b", "n7"}
+
+
+def test_an_incident_that_takes_over_another_hides_nothing_more_severe(any_store: Store) -> None:
+    worse = fetch("a", 100, "lost")
+    step(any_store, [worse, cause(worse), B, cause(B, host="n6")], 110)
+    assert alert(any_store, "n5 is slow").severity == "critical"
+    assert alert(any_store, "n6 is slow").severity == "warning"
+    merged(any_store, "n6 is slow", "n5 is slow")
+    with any_store.transaction() as writer:
+        covered = {row.alert_id: row.covered for row, *_ in writer.incidents.around(alert(any_store, "n6 is slow").id)}
+    assert covered == {alert(any_store, "a is lost").id: False, alert(any_store, "fetch of b").id: True}
 
 
 def test_alerts_of_a_finished_job_are_told_as_one_incident(store: Store) -> None:
