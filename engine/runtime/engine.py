@@ -338,7 +338,8 @@ class Engine:
         for cut in control.steps(released, self.watermark_ms, now_s, lambda: self._runtimes):
             self.watermark_ms = cut.watermark_ms  # the last one ends where the batch does
             for name, rows in self._step(StreamColumns(cut.events, self._interner), cut.watermark_ms).items():
-                parts[name].append(control.told(self._by_name[name], rows, cut.watermark_ms))
+                later_ms = self._output_watermark_ms(name)
+                parts[name].append(control.told(self._by_name[name], rows, cut.watermark_ms, later_ms))
         return {name: some[0] if len(some) == 1 else joined_rows(some) for name, some in parts.items()}
 
     def _runtime(self, query: CompiledQuery, *, divided: bool = False) -> Runtime:

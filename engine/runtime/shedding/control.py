@@ -34,6 +34,9 @@ _WAITING = 0.25
 _WINDOWS = 3
 """Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
 a window of the query's own that has to end."""
+_WINDOWS_OF_MATCH = 2
+"""A match's first event may begin so many windows before its last one: one apart, and an interval is no longer than a
+window."""
 
 
 _SAVED = pa.schema(
@@ -281,14 +284,21 @@ class OverloadControl:
         self.statistics.n_steps += 1
         self.shedder.learn()
 
-    def told(self, query: CompiledQuery, rows: Sequence[MatchRow], watermark_ms: int) -> Sequence[MatchRow]:
-        """The rows of a query; counts are lower bounds where a match that had begun may have been dropped."""
+    def told(
+        self, query: CompiledQuery, rows: Sequence[MatchRow], watermark_ms: int, later_ms: int
+    ) -> Sequence[MatchRow]:
+        """The rows of a query; counts are lower bounds where a match that had begun may have been dropped.
+
+        later_ms: no row that is still to be told has a last event that begins before it; those that LIMIT and TOP hold
+        back among them.
+        """
         lost = self.shedder.loss[query.name]
         until_ms = lost.last_ms
         if until_ms is None:
             return rows
         self.missing_until_ms[query.name] = max(until_ms, self.missing_until_ms.get(query.name, until_ms))
-        if watermark_ms < FOREVER_MS and watermark_ms - _WINDOWS * query.reach_ms > until_ms:
+        decided_ms = min(watermark_ms - _WINDOWS * query.reach_ms, later_ms - _WINDOWS_OF_MATCH * query.reach_ms)
+        if watermark_ms < FOREVER_MS and decided_ms > until_ms:
             lost.last_ms = None  # all that had begun until then is decided
         if query.plan.output not in _COUNTING or not len(rows):
             return rows

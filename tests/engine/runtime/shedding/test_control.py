@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -273,3 +274,45 @@ def test_runs_are_worth_the_weights_of_all_queries_that_use_their_matches() -> N
     n_dropped = shedder._drop_runs(n_runs["alone"] // 2, 900)
     assert n_dropped == n_runs["alone"] // 2
     assert shedder.loss["alone"].n_runs > 0.7 * n_dropped, "of the other one those whose windows are nearly over"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 10 OUTPUT TOP 2 BY CONFIDENCE",
+        "PATTERN SEQ(A a, B b) WHERE skip_till_next_match WITHIN 10 OUTPUT TOP 2 BY CONFIDENCE",
+        "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 10 SLIDE 5 OUTPUT TOP 2 BY CONFIDENCE",
+    ],
+)
+def test_rows_that_are_held_back_are_told_with_the_mark_of_what_was_dropped_before(text: str) -> None:
+    engine, _ = controlled({"q": text}, Bound(1e9, 0.0))
+    control = engine.overload
+    assert control is not None
+    rows = [
+        {
+            "event_id": f"e{t}",
+            "type": "AB"[t % 2],
+            "t_lo_ms": t,
+            "t_hi_ms": t,
+            "source_rank": 0,
+            "source_seq": t,
+            "x": 1,
+            "k": 1,
+        }
+        for t in range(200)
+    ]
+    n_early = 0
+    for at in range(0, 200, 4):
+        told = engine.process(EventBatch.from_rows(rows[at : at + 4], SCHEMA), at + 4)
+        if at == 4:
+            control.shedder.lost_events(8)
+        n_early += _marked(told, control.missing_until_ms)
+    n_early += _marked(engine.finish(), control.missing_until_ms)
+    assert n_early > 0
+
+
+def _marked(told: Sequence[MatchRow], missing_until_ms: Mapping[str, int]) -> int:
+    """How many began before the drop; all of them say so."""
+    early = [row for row in told if row.first_lo_ms <= 8 < row.last_hi_ms]
+    assert not early or missing_until_ms.get("q", -1) >= 8
+    return len(early)
