@@ -27,6 +27,7 @@ STEP_MS = 5_000
 _FETCHED = re.compile(r"^(\S+ \S+) INFO \[(fetcher#\d+)\] .*: Read \d+ bytes from map-output for (attempt_\w+)")
 _SIZE = re.compile(r"\[(fetcher#\d+)\] .*about to shuffle output of map (attempt_\w+) decomp: \d+ len: (\d+) ")
 _FREED = re.compile(r"^(\S+ \S+) INFO \[(fetcher#\d+)\] .*: (\S+):\d+ freed by fetcher#\d+ in (\d+)ms")
+_PAUSE = re.compile(r"^(\S+ \S+) WARN \S+JvmPauseMonitor: Detected pause .* approximately (\d+)ms")
 _REDUCER = re.compile(r"EventFetcher: (attempt_\w+_r_\w+) Thread started")
 
 
@@ -107,7 +108,17 @@ class SecondReading:
             *self.queued(max_queued_bytes),
             *self.drifting(),
             *self.unbalanced(),
+            *self.pauses(),
         ]
+
+    def pauses(self) -> Iterator[Called]:
+        """A NodeManager that stood still for ten seconds; no two of one host lie close together."""
+        for path in sorted((self.folder / "daemons").glob("nodemanager-*.log")):
+            host = path.stem.removeprefix("nodemanager-")
+            for found in filter(None, map(_PAUSE.match, path.read_text(encoding="utf-8").splitlines())):
+                t_ms, pause_ms = _ms(found[1]), int(found[2])
+                if pause_ms >= 10_000:
+                    yield Called("daemon-paused", host, (host,), {"pause_ms": pause_ms}, (t_ms, t_ms), t_ms)
 
     def stragglers(self, query: str, attempts: list[Attempt], n_least: int) -> Iterator[Called]:
         """Running for a minute and for three times the average of those that had finished."""

@@ -70,9 +70,9 @@ def test_notifications_are_really_delivered(demo: DemoResult) -> None:
     assert {row["id"] for row in demo.summary["incidents"]} <= told.keys()
 
 
-def test_ten_alerts_are_five_incidents_each_with_the_host_of_its_fault_first(demo: DemoResult) -> None:
+def test_eleven_alerts_are_five_incidents_each_with_the_host_of_its_fault_first(demo: DemoResult) -> None:
     incidents, faults = demo.summary["incidents"], demo.summary["ground_truth"]["found"]
-    assert sum(len(row["alerts"]) for row in incidents) == 10
+    assert sum(len(row["alerts"]) for row in incidents) == 11
     assert len(incidents) <= 5
     for fault in faults:
         (row,) = [row for row in incidents if fault["alert"]["id"] in row["alerts"]]
