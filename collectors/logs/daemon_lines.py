@@ -231,7 +231,7 @@ def _master_failed(at: Line) -> tuple[Told, ...] | None:
 
 
 def _killed(at: Line) -> tuple[Told, ...] | None:
-    found = LIMIT.search(at.message) or OUT_OF_MEMORY.match(at.message) or KILLING.match(at.message)
+    found = LIMIT.match(at.message) or OUT_OF_MEMORY.match(at.message) or KILLING.match(at.message)
     if found is None or at.place.host is None:
         return NOTHING
     told = _of_container(found["id"], at.place) | {"reason": printable(found["why"]), "cause": _cause(found["why"])}
@@ -450,7 +450,8 @@ READERS: tuple[tuple[bytes, Reader], ...] = (
     (b"Failed to renew token", _credential),
     (b"be found in cache", _credential),
 )
-"""A text that every such line has, and what reads it; of several the first counts."""
+"""A text that every such line has, and what reads it; of several that tell something the first counts: a path may hold
+any of these texts."""
 
 CLIENT_TRACE: tuple[bytes, Reader] = (b"clienttrace", _client_trace)
 """Apart, since there is one for each block that is read or written."""

@@ -208,8 +208,10 @@ class DaemonLogCollector:
         for mark, reader in self._readers:
             if mark in line:
                 told = reader(at)
-                if told is not None:
+                if told:
                     return told
+                if told is not None:
+                    continue  # known; but the text may stand in a path, and the line be another's
                 unknown = unknown or message.encode("utf-8", "replace").lstrip().startswith(mark)
         if unknown:
             shown = f"a line of a form that is not known, as another version of Hadoop may write it: {message[:200]}"

@@ -233,6 +233,14 @@ def test_text_of_users_cannot_tell_of_others(tmp_path: Path) -> None:
     assert row["n_suppressed"] == 4
 
 
+@pytest.mark.parametrize("mark", [mark.decode() for mark, _ in READERS] + ["clienttrace"])
+def test_a_path_cannot_hide_what_a_line_tells(tmp_path: Path, mark: str) -> None:
+    killed = f"Container [pid=1,containerID={CONTAINER}] is running beyond physical memory limits"
+    held = "Longest write-lock held at 2023-11-14 22:13:20 for 7000ms by delete (ugi=eve (x),ip=/10.0.0.6,src={},dst="
+    rows = told(tmp_path, "namenode-nn1.log", held.format(f"/{mark}"), held.format(f"/{killed}"))
+    assert [row["type"] for row in rows] == ["LockHeld", "LockHeld"]
+
+
 MARKS = [mark for mark, _ in READERS]
 PIECES = st.one_of(
     st.binary(max_size=30), st.sampled_from([*MARKS, b"\n", b"\r\n", b"2023-11-14 22:13:20,123 INFO a.B: "])
