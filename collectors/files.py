@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from collectors.base import ProblemLog, SourceUnavailableError
 
 CHUNK_BYTES = 1 << 20
 MAX_DEPTH = 32
+
+ROTATED = re.compile(r"(.+)\.(?:(\d{4}-[\d-]*|\d{8,})|(\d{1,7}))", re.DOTALL)
+"""Name of a rotated file: the log's own, and a date or a number that grows with age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,20 @@ class FoundFile:
         return f"{self.device}:{self.inode}"
 
 
+def log_of(name: str) -> str:
+    """The name of a rotated file's log; any other name itself."""
+    rotated = ROTATED.fullmatch(name)
+    return rotated[1] if rotated else name
+
+
+def by_age(name: str) -> tuple[str, int, str, int]:
+    """To sort names by, with the files of one log from the oldest on: x.log.2, x.log.1, x.log."""
+    rotated = ROTATED.fullmatch(name)
+    if rotated is None:
+        return name, 2, "", 0
+    return (rotated[1], 0, rotated[2], 0) if rotated[2] else (rotated[1], 1, "", -int(rotated[3]))
+
+
 def require_root(root: Path) -> None:
     """Raise SourceUnavailableError when `root` is no readable folder."""
     try:
@@ -48,14 +66,14 @@ def walk(
 ) -> Iterator[FoundFile]:
     """The regular files below `root` that are `wanted` by the names of their folders below the root and their own.
 
-    In the order of their names; what cannot be read is a problem.
+    In the order of their names, of a rotated log the oldest first; what cannot be read is a problem.
     """
     pending: list[tuple[str, tuple[str, ...]]] = [(os.fspath(root), ())]
     while pending:
         folder, parts = pending.pop()
         try:
             with os.scandir(folder) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
+                listed = sorted(entries, key=lambda entry: by_age(entry.name))
         except FileNotFoundError:
             continue  # removed since its parent was listed; whether the root is there has its own check
         except OSError as error:

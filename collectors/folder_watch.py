@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from collectors.base import ProblemLog
-from collectors.files import MAX_DEPTH, FoundFile
+from collectors.files import MAX_DEPTH, FoundFile, by_age
 
 GRANULARITY_NS = 2_000_000_000
 """A time of change that is younger than this may be that of two changes: file systems count in up to 2 s."""
@@ -136,7 +136,7 @@ class FolderWatch:
         return set(self._files)
 
     def look(self, now_ms: int) -> list[FoundFile]:
-        """The files that were looked at, in the order of their names; `settle` ends the poll."""
+        """The files that were looked at by name, of a rotated log the oldest first; `settle` ends the poll."""
         self._found, self._n_new = {}, 0
         passed_ms = 0 if self._last_ms is None else max(0, now_ms - self._last_ms)
         self._last_ms = now_ms
@@ -150,7 +150,7 @@ class FolderWatch:
         for file in others[1]:
             self._look_at_file(file, now_ms)
         self._list_waiting(now_ms)
-        return sorted(self._found.values(), key=lambda file: file.parts)
+        return sorted(self._found.values(), key=lambda file: (file.parts[:-1], by_age(file.parts[-1])))
 
     def settle(self, now_ms: int, in_use: Callable[[FoundFile], bool]) -> None:
         """Say which of the files that were looked at have to be looked at by the next poll."""

@@ -37,6 +37,8 @@ MAX_CELLS = 20_000
 MAX_CLIENTS = 1_000
 OTHERS = "(others)"
 MAX_CHARS = 200
+NO_PATH = b"null"
+"""As the NameNode writes it of an operation on none."""
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ class AuditCounts:
             job = f"job_{_text(group['job'])}"
             if job in cell.jobs or len(cell.jobs) < MAX_CLIENTS:
                 cell.jobs[job] += n
-        if cell.path is None:
+        if cell.path is None and group["src_first"] != NO_PATH:
             cell.path = _text(group["src_first"])
 
 

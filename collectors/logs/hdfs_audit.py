@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
-from collectors.files import FoundFile, require_root, walk
+from collectors.files import FoundFile, log_of, require_root, walk
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows, clean_text
 from collectors.logs.audit_counts import MINUTE_MS, AuditCounts, Cell
@@ -22,6 +22,10 @@ POSITION_VERSION = 1
 
 AUDIT_NAME_PATTERN = r"(?i:hdfs-audit(?:-(?P<host>.+?))?\.log(?:\.\d[\d-]*)?)"
 """Of log files as Hadoop names them, rotated ones too; with a host where several are put into one folder."""
+
+MAX_WAITING = 200_000
+"""Counts of minutes that wait while there is more to read than one poll may; of more, minutes before the newest are
+told."""
 
 MAX_TOLD = 1_440
 """Minutes that were told and are remembered, so that lines that come later are not told as if they were all."""
@@ -71,6 +75,8 @@ class HdfsAuditCollector:
         self._told: dict[str, list[int]] = {}
         """By NameNode: starts of minutes that were told."""
         self._origins: dict[str, str] = {}
+        self._logs: dict[str, str] = {}
+        """File -> the log of which it is one, with its folder: counts have no identity that tells a copy's lines."""
         self._watermark_ms: int | None = None
 
     def poll(self, now_ms: int) -> Collected:
@@ -81,6 +87,7 @@ class HdfsAuditCollector:
         def found() -> Iterator[FoundFile]:
             for file in walk(self._root, self._problems, self._wanted):
                 seen.add(file.key)
+                self._know(file)
                 yield file
 
         def read(file: FoundFile, max_bytes: int) -> int:
@@ -88,11 +95,13 @@ class HdfsAuditCollector:
 
         is_behind = self._tail.read_new(found(), self._options.max_bytes_per_poll, read)
         self._tail.keep(seen)
+        self._logs = {key: log for key, log in self._logs.items() if key in seen}
         promised_ms = now_ms - self._options.lateness_ms
         self._watermark_ms = next_watermark(self._watermark_ms, promised_ms, now_ms, is_behind=is_behind)
         rows = EventRows(self._options.source_rank)
-        if not is_behind:
-            self._tell(self._watermark_ms, rows)
+        n_waiting = sum(len(cells) for counts in self._counts.values() for cells in counts.minutes.values())
+        if not is_behind or n_waiting > MAX_WAITING:
+            self._tell(self._watermark_ms, rows, is_behind=is_behind)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
@@ -101,6 +110,7 @@ class HdfsAuditCollector:
             "version": POSITION_VERSION,
             "watermark_ms": self._watermark_ms,
             "files": self._tail.to_json(),
+            "logs": dict(self._logs),
             "counts": {host: counts.to_json() for host, counts in self._counts.items()},
             "told": {host: list(starts) for host, starts in self._told.items()},
         }
@@ -110,6 +120,7 @@ class HdfsAuditCollector:
 
         def read(saved: Mapping[str, Any]) -> tuple[int | None, dict[str, AuditCounts], dict[str, list[int]]]:
             self._tail.restore(saved["files"])
+            self._logs = {str(key): str(log) for key, log in saved["logs"].items()}
             watermark_ms = saved["watermark_ms"]
             counts = {str(host): AuditCounts.from_json(told) for host, told in saved["counts"].items()}
             told = {str(host): [int(start) for start in starts] for host, starts in saved["told"].items()}
@@ -119,6 +130,12 @@ class HdfsAuditCollector:
 
     def _wanted(self, parts: tuple[str, ...]) -> bool:
         return "\n" not in parts[-1] and self._pattern.fullmatch(parts[-1]) is not None
+
+    def _know(self, file: FoundFile) -> None:
+        log = clean_text("/".join((*file.parts[:-1], log_of(file.parts[-1]))))
+        if file.key not in self._tail.positions:
+            self._tail.take_up_copy(file, [key for key, known in self._logs.items() if known == log])
+        self._logs[file.key] = log
 
     def _host(self, file: FoundFile) -> str:
         name = self._pattern.fullmatch(file.parts[-1])
@@ -155,11 +172,13 @@ class HdfsAuditCollector:
             end += len(line) + 1
         return data[:end]
 
-    def _tell(self, watermark_ms: int, rows: EventRows) -> None:
+    def _tell(self, watermark_ms: int, rows: EventRows, *, is_behind: bool) -> None:
         for host, counts in sorted(self._counts.items()):
             before, now = self._told.get(host, []), list[int]()
             n_late = 0
-            for end_ms, key, cell in counts.take(watermark_ms):
+            # Files are read from the oldest on: what is left to read goes on with the newest minute.
+            newest_ms = max(counts.minutes, default=watermark_ms) if is_behind else watermark_ms
+            for end_ms, key, cell in counts.take(min(watermark_ms, newest_ms)):
                 start_ms = end_ms + 1 - MINUTE_MS
                 if start_ms in before:
                     n_late += cell.n

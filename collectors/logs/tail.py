@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -94,6 +94,8 @@ class LogTail:
                 is_behind = True
                 continue
             max_bytes -= read(file, max_bytes)
+            # The last one, too, may have more than could be looked at.
+            is_behind = is_behind or (max_bytes <= 0 and self.has_news(file))
         return is_behind
 
     def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
@@ -155,6 +157,19 @@ class LogTail:
         if position.offset + len(tail) == file.n_bytes:
             position.n_looked_at = file.n_bytes
         return n_looked_at
+
+    def take_up_copy(self, file: FoundFile, others: Iterable[str]) -> None:
+        """What was read of one of the files `others`, by key, is not read again in a new file that begins as it did.
+
+        logrotate's copytruncate and rsync leave such copies under another inode.
+        """
+        if file.key in self.positions:
+            return
+        known = [self.positions[key] for key in others if key in self.positions]
+        copied = [p for p in known if 0 < p.offset <= file.n_bytes and self._begins_as_before(p, file)]
+        if copied:
+            self.positions[file.key] = replace(max(copied, key=lambda p: p.offset), n_looked_at=-1)
+            self._changed.add(file.key)
 
     def report_idle(self, file: FoundFile, now_ms: int, quiet_ms: int) -> None:
         """Report a file that has stayed empty, or ended in the middle of a line, for `quiet_ms`."""

@@ -97,6 +97,56 @@ def test_a_minute_is_told_once_it_is_over_live_rotated_and_restarted(tmp_path: P
     assert problem.message.startswith("1 operations")
 
 
+def test_a_minute_is_not_told_while_more_of_one_file_is_left_to_read(tmp_path: Path) -> None:
+    (tmp_path / "hdfs-audit.log").write_text("".join(line(n % 60) for n in range(100)))
+    reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path, max_bytes_per_poll=5_000))
+    polls = [reader.poll(T0 + 200_000 + n) for n in range(4)]
+    assert [row["n_operations"] for polled in polls for row in polled.events.rows()] == [100]
+    assert [problem for polled in polls for problem in polled.problems] == []
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_copies_of_a_log_are_not_counted_again(tmp_path: Path, *, restarts: bool) -> None:
+    path, new = tmp_path / "hdfs-audit.log", tmp_path / "new"
+    reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path))
+
+    def polled(now_ms: int) -> list[int]:
+        nonlocal reader
+        if restarts:
+            position = json.loads(json.dumps(reader.checkpoint()))
+            reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path))
+            reader.restore(position)
+        return [row["n_operations"] for row in reader.poll(now_ms).events.rows()]
+
+    path.write_text(line(1) + line(2))
+    assert polled(T0 + 10_000) == []
+    new.write_text(path.read_text() + line(11))  # rsync writes a new file in place of the old one
+    new.rename(path)
+    assert polled(T0 + 20_000) == []
+    (tmp_path / "hdfs-audit.log.1").write_text(path.read_text() + line(21))  # logrotate's copytruncate
+    path.write_text(line(22, src="/other"))
+    assert polled(T0 + 30_000) == []
+    assert polled(T0 + 90_000) == [5]
+
+
+def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collectors.logs.hdfs_audit.MAX_WAITING", 3)
+    lines = [line(1).replace("22:14", f"22:{minute:02}") for minute in range(20) for _ in range(2)]
+    (tmp_path / "hdfs-audit.log.1").write_text("".join(lines[:21]))
+    (tmp_path / "hdfs-audit.log").write_text("".join(lines[21:]))
+    reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path, max_bytes_per_poll=1_000))
+    polls = []
+    for n in range(30):
+        polls.append([row["n_operations"] for row in reader.poll(NOW + n).events.rows()])
+        assert len(reader.checkpoint()["counts"][""]) < 10
+    assert [n for polled in polls for n in polled] == [2] * 20
+
+
+def test_an_operation_on_no_path_has_none(tmp_path: Path) -> None:
+    (tmp_path / "hdfs-audit.log").write_text(line(1, cmd="listCachePools", src="null"))
+    assert [row.get("path") for row in counted(tmp_path)] == [None]
+
+
 def test_what_is_not_understood_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "hdfs-audit.log"
     path.write_text(line(1) + line(2).replace("\tugi=", "\tuser=") + "a stack trace\n" + "torn " + line(3)[25:])
