@@ -177,8 +177,9 @@ class HdfsAuditCollector:
             before, now = self._told.get(host, []), list[int]()
             n_late = 0
             # Files are read from the oldest on: what is left to read goes on with the newest minute.
-            newest_ms = max(counts.minutes, default=watermark_ms) if is_behind else watermark_ms
-            for end_ms, key, cell in counts.take(min(watermark_ms, newest_ms)):
+            read = (start for start in counts.minutes if start <= watermark_ms)  # not one that a wrong clock wrote
+            before_ms = max(read, default=watermark_ms) if is_behind else watermark_ms
+            for end_ms, key, cell in counts.take(before_ms):
                 start_ms = end_ms + 1 - MINUTE_MS
                 if start_ms in before:
                     n_late += cell.n

@@ -132,7 +132,8 @@ def test_copies_of_a_log_are_not_counted_again(tmp_path: Path, *, restarts: bool
 def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collectors.logs.hdfs_audit.MAX_WAITING", 3)
     lines = [line(1).replace("22:14", f"22:{minute:02}") for minute in range(20) for _ in range(2)]
-    (tmp_path / "hdfs-audit.log.1").write_text("".join(lines[:21]))
+    ahead = line(1).replace("2023", "2099")  # by a clock that was wrong
+    (tmp_path / "hdfs-audit.log.1").write_text("".join([ahead, *lines[:21]]))
     (tmp_path / "hdfs-audit.log").write_text("".join(lines[21:]))
     reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path, max_bytes_per_poll=1_000))
     polls = []
