@@ -43,6 +43,8 @@ class Forest:
     quantiles: Float64Array
 
     def __post_init__(self) -> None:
+        if any(getattr(self, name).ndim != 1 for name in _ARRAYS):
+            raise StateError("trees of events' utilities with a table, or one number, in place of a list")
         m = len(self.asked)
         inner = self.asked != kernel.LEAF
         nodes = np.arange(m)
@@ -56,7 +58,8 @@ class Forest:
             and all(bool(((part > nodes) & (part < m))[inner].all()) for part in (self.below, self.above))
             and all(bool(np.isfinite(part).all()) for part in (self.limits, self.values, self.quantiles))
             and bool((self.values >= 0).all())
-            and bool((np.diff(self.quantiles) >= 0).all())
+            and len(self.quantiles) > 0
+            and bool((self.quantiles >= 0).all() and (np.diff(self.quantiles) >= 0).all())
         )
         if not ok:
             raise StateError("trees of events' utilities whose nodes do not fit together")

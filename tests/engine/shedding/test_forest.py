@@ -129,6 +129,10 @@ def _digested(found: dict[str, Any]) -> str:
         ("limits", lambda values: values[1:]),
         ("limits", lambda _: "all"),
         ("quantiles", lambda values: values[::-1]),
+        ("quantiles", lambda _: 1.0),
+        ("quantiles", lambda _: []),
+        ("quantiles", lambda values: [-1.0, *values[1:]]),
+        *((name, lambda values: [[each] for each in values]) for name in forests._ARRAYS),
     ],
 )
 def test_trees_that_do_not_fit_together_are_refused(name: str, change: Any) -> None:
