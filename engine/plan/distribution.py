@@ -137,9 +137,10 @@ _OF_ALL_GROUPS = Obstacle(
 )
 """Trends of one group share it: a type with all of GROUP BY goes by it, the others are in every bucket."""
 
-_EXACT_ABSENCE = Obstacle(
-    "under EXACT a part of a window, in which fewer events are absent, may have too many trends",
-    "leave EXACT or NOT out",
+_EXACT_PARTS = Obstacle(
+    "under EXACT a part of a window may have numbers that are too large where the whole window has, or tells, none: "
+    "with NOT, HAVING, SUM or arithmetic",
+    "leave EXACT or these out",
 )
 
 
@@ -187,8 +188,7 @@ def _implied(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ..
 
 def _slice_obstacle(query: ast.Query) -> Obstacle | None:
     if query.is_trend:
-        has_absent = any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern))
-        return _EXACT_ABSENCE if query.exact_bits and has_absent else None
+        return _EXACT_PARTS if query.exact_bits and not _grows(query) else None
     if query.within_events is not None:
         return Obstacle("WITHIN n EVENTS says nothing about time", "use a window in time, as in WITHIN 10 minutes")
     if _counts_per_opener(query):
@@ -210,6 +210,17 @@ _PER_OPENER = Obstacle(
     "LIMIT and TOP k with OPEN ON count per opening event, which rows do not show",
     "leave them out, or evaluate it in one piece",
 )
+
+
+def _grows(query: ast.Query) -> bool:
+    """Whether no whole number of a window is smaller than that of a part of it, and every row is told."""
+    if query.having is not None or any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern)):
+        return False
+    returned = [item.expression for item in query.returns]
+    return all(
+        isinstance(node, ast.Attribute) or (isinstance(node, ast.TrendAggregate) and node.function != "sum")
+        for node in returned
+    )
 
 
 def _counts_per_opener(query: ast.Query) -> bool:

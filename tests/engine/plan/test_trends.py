@@ -134,3 +134,20 @@ def test_trends_are_divided_by_groups_and_windows() -> None:
     assert (dict(whole.distribution.keys), whole.distribution.sliceable) == ({}, False)
     assert "not by key: without GROUP BY a row is about the trends of all events" in whole.explain()
     assert "not by time: under EXACT" in whole.explain()
+
+
+@pytest.mark.parametrize(
+    ("clauses", "is_sliceable"),
+    [
+        ("EXACT RETURN COUNT(*), COUNT(A), MAX(A.x), AVG(A.x)", True),
+        ("HAVING MAX(A.x) < 5 EXACT RETURN COUNT(*)", False),  # a part may have no 5, and too many trends
+        ("EXACT RETURN SUM(A.x)", False),  # a part may lack those below 0
+        ("EXACT RETURN COUNT(A) - COUNT(*) AS d", False),
+        ("HAVING MAX(A.x) < 5 RETURN COUNT(*) - SUM(A.x) AS d", True),
+    ],
+)
+def test_windows_of_which_a_part_may_have_larger_numbers_are_not_cut_under_exact(
+    clauses: str, is_sliceable: bool
+) -> None:
+    query = compile_query(f"PATTERN A+ WITHIN 10 SLIDE 10 {clauses}", SCHEMA)
+    assert query.distribution.sliceable is is_sliceable
