@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
@@ -169,7 +170,7 @@ def calculated(op: str, left: Quantity, right: Quantity, *, exact: bool = False)
         whole: int = _OPERATORS[op](left, right)
         return whole if exact else simplest(whole)
     if any(isinstance(side, float) and not math.isfinite(side) for side in (left, right)):
-        plain: float = _OPERATORS[op](float(left), float(right))
+        plain: float = _OPERATORS[op](_double(left), _double(right))
         return None if math.isnan(plain) else plain
     a, b = Scaled.of(left), Scaled.of(right)
     match op:
@@ -186,8 +187,22 @@ def _remainder(left: Quantity, right: Quantity) -> Quantity | None:
     if isinstance(left, int) and isinstance(right, int):
         rest = abs(left) % abs(right)
         return -rest if left < 0 else rest
-    one, other = float(left), float(right)
-    return math.fmod(one, other) if math.isfinite(one) else None
+    try:
+        one = float(left)
+    except OverflowError:  # a whole number of `EXACT`
+        return None
+    return math.fmod(one, _double(right)) if math.isfinite(one) else None
+
+
+def _double(value: Quantity) -> float:
+    """The nearest finite double, of what is finite."""
+    if isinstance(value, float):
+        return value
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number of `EXACT`
+        found = math.inf if value > 0 else -math.inf
+    return max(-sys.float_info.max, min(sys.float_info.max, found))
 
 
 __all__ = ["MOST_WHOLE", "Quantity", "Scaled", "calculated", "n_bits", "number_of", "simplest", "whole_of"]

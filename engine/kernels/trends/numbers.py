@@ -80,7 +80,7 @@ def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_rea
     """Add factor times a count, which is a number of other arrays; `is_whole`: the factor is a whole number."""
     if count_scale[place] == 0:
         count = float(count_whole[place])
-        if is_whole and abs(factor * count) < _MOST_WHOLE:
+        if is_whole and (abs(factor * count) < _MOST_WHOLE or abs(count_whole[place]) <= _LAST // int(abs(factor))):
             _add(whole, real, scale, at, int(factor) * count_whole[place], 0.0, 0)
             return
         product_scale = 1

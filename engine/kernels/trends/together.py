@@ -16,14 +16,18 @@ from engine.kernels.trends.arrays import (
     OF_EVENTS,
     OF_EXTREMES,
     OF_KNOWN,
+    OF_REAL_VALUES,
     OF_WHOLE_VALUES,
 )
 from engine.kernels.trends.numbers import ADDED, GREATEST, LEAST, add_product, enter_extreme, multiply
 
 MOST_TOGETHER = 4_096
 
-_LARGEST_SUM = 2.0**53
+_LARGEST_WHOLE = 2.0**53
 """Whole values add up exactly to this."""
+
+_LARGEST_REAL = 2.0**1000
+"""Real values add up to this without becoming infinite."""
 
 
 @leaf
@@ -47,14 +51,16 @@ def end_of_run(template, batch, first):
     ):
         after += 1
     for entry in range(template.contributions.shape[0]):
-        if template.contributions[entry, KIND] == OF_WHOLE_VALUES:
+        kind = template.contributions[entry, KIND]
+        if kind in (OF_WHOLE_VALUES, OF_REAL_VALUES):
+            largest = _LARGEST_WHOLE if kind == OF_WHOLE_VALUES else _LARGEST_REAL
             column = template.contributions[entry, COLUMN]
             total = 0.0
             for at in range(first, after):
                 value = batch.columns[column, batch.rows[at]]
                 if not math.isnan(value):
                     total += abs(value)
-                if total > _LARGEST_SUM:
+                if total > largest:
                     after = max(first + 1, at)
                     break
     return after

@@ -100,6 +100,13 @@ def test_remainders_of_whole_numbers_are_exact() -> None:
         ("/", math.inf, 0.0, None),
         ("/", 1.0, math.inf, 0.0),
         ("+", math.inf, -math.inf, None),
+        ("+", 2**4000, math.inf, math.inf),  # whole ones of any size: EXACT
+        ("-", math.inf, 2**4000, math.inf),
+        ("*", -(2**4000), math.inf, -math.inf),
+        ("/", 2**4000, math.inf, 0.0),
+        ("/", math.inf, -(2**4000), -math.inf),
+        ("%", 2**4000, 2.5, None),
+        ("%", 2.5, 2**4000, 2.5),
     ],
 )
 def test_infinite_operands(op: str, left: float, right: float, expected: float | None) -> None:
@@ -182,3 +189,34 @@ def test_many_events_of_one_time(largest: int, n_times: int) -> None:
     if max(count, events, magnitude) < 2**61:
         assert (row.values["n"], row.values["a"], row.values["s"]) == (count, events, total)
         assert row.exact
+
+
+def _same_time(values: list[float | None], name: str = "y", t_ms: int = 100) -> list[dict[str, object]]:
+    return [
+        {"event_id": f"e{t_ms}-{k}", "type": "A", "t_lo_ms": t_ms, "t_hi_ms": t_ms, "source_seq": k, name: value}
+        for k, value in enumerate(values)
+    ]
+
+
+def _only_row(query: str, rows: list[dict[str, object]]) -> MatchRow:
+    (row,) = Engine([compile_query(query, SCHEMA)], SCHEMA).process(EventBatch.from_rows(rows, SCHEMA), FOREVER_MS)
+    return row
+
+
+def test_large_values_of_one_time_do_not_become_infinite() -> None:
+    query = "PATTERN A+ WITHIN 500 SLIDE 500 RETURN SUM(A.y) AS s, AVG(A.y) AS mean"
+    row = _only_row(query, _same_time([1.5e308, 1.5e308, None, -1.5e308]))
+    assert row.values == {"s": 1.5e308, "mean": pytest.approx(5e307)}
+    row = _only_row(query, _same_time([1.5e308, 1.5e308]))
+    assert float(number(row.values["s"]) / 10**300) == pytest.approx(3e8)
+    assert _only_row(query, _same_time([1.0, math.inf, 1.0])).values["s"] == math.inf
+
+
+@pytest.mark.parametrize("n_last", [1, 3])
+def test_counts_of_one_variable_are_exact_up_to_2_63_also_of_one_time(n_last: int) -> None:
+    query = "PATTERN SEQ(A+ p, A q) WHERE p.x < 2 AND q.x > 2 WITHIN 500 SLIDE 500 RETURN COUNT(*) AS n, COUNT(q) AS q"
+    n = 61 if n_last == 3 else 62
+    before = [row for t in range(1, n + 1) for row in _same_time([1], "x", t)]
+    row = _only_row(query, before + _same_time([3] * n_last, "x"))
+    total = n_last * (2**n - 1)
+    assert (row.values["n"], row.values["q"]) == (total, total)
