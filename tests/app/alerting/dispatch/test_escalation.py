@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from sqlalchemy import event
 
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import silence, unacknowledge
 from app.alerting.people import Person
 from app.settings import Alerting
 from app.store import Store
+from app.store.writing.groups import Member
 from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World
 
 ESCALATED = TREE + "  escalate_to: db\n  escalate_after: 15m\n"
@@ -80,6 +82,39 @@ def test_a_second_receiver_that_wants_none_is_told_once_it_does(store: Store, re
     assert {group.receiver for group in store.alert_groups()} == {"ops"}
     world.configure(ESCALATED)
     assert world.wait(6 * MINUTE_MS) == [("db", "first notification", {"t1": "firing"})]
+
+
+def statements_of_escalation(store: Store, n_groups: int) -> int:
+    """How many statements it takes to look at so many groups whose alerts are escalated."""
+    world = World(store, ESCALATED.replace("[alertname]", "['...']"))
+    world.fire(*(f"{n_groups}-{number}" for number in range(n_groups)))
+    world.wait(10 * MINUTE_MS)
+    world.clock.advance_to(world.now_ms + 10 * MINUTE_MS)
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        statements.append(statement)
+
+    event.listen(store.engine, "before_cursor_execute", note)
+    world.dispatcher.dispatch_due()
+    event.remove(store.engine, "before_cursor_execute", note)
+    assert [receiver for receiver, *_ in world.new_messages()] == ["db"] * n_groups
+    world.end()
+    world.wait(60 * MINUTE_MS)
+    return len(statements)
+
+
+def test_many_groups_are_escalated_with_the_statements_of_a_few(store: Store) -> None:
+    assert statements_of_escalation(store, 12) == statements_of_escalation(store, 3)
+
+
+def test_members_of_a_group_are_not_compared_with_each_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands it would take minutes, while steps wait."""
+    monkeypatch.setattr(Member, "__eq__", lambda *_: pytest.fail("members were compared"))
+    world = World(store, ESCALATED)
+    world.fire("t1", "t2", "t3")
+    told = world.wait(20 * MINUTE_MS)
+    assert [receiver for receiver, *_ in told] == ["ops", "db"]
 
 
 def test_what_is_over_or_silenced_is_not_escalated(store: Store) -> None:
