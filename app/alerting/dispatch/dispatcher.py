@@ -390,7 +390,9 @@ class Dispatcher:
         for message in pending:
             for alert in GroupNotice.from_json(message.payload).alerts:
                 by_labels = fingerprint(labels_of(alert))
-                if alert.state == State.RESOLVED and by_labels not in known:
+                if alert.state != State.RESOLVED:
+                    found.pop(by_labels, None)  # it fired again, though a silence may hide it by now
+                elif by_labels not in known:
                     found[by_labels] = alert
         return list(found.values())
 

@@ -255,6 +255,26 @@ def test_what_was_undelivered_is_told_by_the_message_that_overtakes_it(store: St
     assert told == ("ops", "new alerts added", {"t1": "resolved", "t2": "firing", "t3": "firing"})
 
 
+def test_an_undelivered_end_is_not_told_behind_what_fired_again(store: Store) -> None:
+    """A silence hides it from the message that follows, which would repeat the end of before."""
+    world = World(store)
+    world.fire("t1", "t2")
+    world.wait(WAIT_MS)
+    world.takes = False
+    world.wait(2 * GAP_MS)
+    world.fire("t2")
+    assert world.wait(INTERVAL_MS)[-1][2]["t1"] == "resolved"
+    world.fire("t1", "t2")
+    assert world.wait(INTERVAL_MS)[-1][2]["t1"] == "firing"
+    (again,) = [alert for alert in store.alerts() if alert.key["task_id"] == "t1" and alert.state == "firing"]
+    silence(store, again.id, 60 * MINUTE_MS, Person("ann"), "", world.now_ms)
+    world.step(watermark_ms=0)
+    world.fire("t3")
+    ((_, _, told),) = world.wait(INTERVAL_MS)
+    assert "t1" not in told
+    assert told["t3"] == "firing"
+
+
 def test_another_tree_tells_nobody_again_and_the_old_groups_tell_the_end(store: Store) -> None:
     world = World(store)
     world.fire("t1", "t2")
