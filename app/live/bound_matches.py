@@ -54,7 +54,7 @@ class _Pane:
         self._table = table
         ends = np.fromiter(until_ms, np.int64, len(known))
         middle = len(ends) // 2
-        self.half_until_ms = int(np.partition(ends, middle)[middle]) if len(ends) else FOREVER_MS
+        self.half_until_ms = int(np.partition(ends, middle)[middle]) if len(ends) else -FOREVER_MS
         """The last watermark at which at least half of it may be bound."""
 
     @property

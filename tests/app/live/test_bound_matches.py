@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -88,6 +89,17 @@ def test_a_checkpoint_of_before_has_all_in_one_table() -> None:
     again.restore(bound.save(), 50)
     assert again.save()[MATCHES].num_rows < 4
     assert [again.find(id_of(of)) for of in told] == [bound.find(id_of(of)) for of in told]
+
+
+def test_a_pane_of_a_query_that_no_incident_binds_any_more_is_written_no_more() -> None:
+    bound = kept(pane_matches=2)
+    for _ in steps(bound, 3):
+        pass
+    other = {"slow": SLOW, "fast": SLOW, "cause": replace(CAUSE, binds=frozenset({"fast"}))}
+    again = BoundMatches(other, pane_matches=2)
+    again.restore({**bound.save(), **bound.sealed()}, 30)
+    again.add([], 40)
+    assert again.sealed() == {}
 
 
 def test_with_too_many_the_oldest_go_and_are_counted() -> None:
