@@ -217,7 +217,7 @@ class CommitReader:
             found = content["format"]
             if not isinstance(found, int) or isinstance(found, bool):
                 raise TypeError(f"format {found!r} is no number")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise self._damaged(path, _plain(error)) from None
         if found > FORMAT:
             raise NewerFormatError(

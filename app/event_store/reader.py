@@ -30,6 +30,10 @@ _ORDER = ("t_lo_ms", "source_rank", "source_seq")
 """Stream order but for ids: those of equal place come in no particular order."""
 
 
+class _MissingError(Exception):
+    """A file that a commit has is not there."""
+
+
 class EventStoreReader:
     """The events of all commits; safe for several threads. Ids are there once each: who writes sees to that."""
 
@@ -71,12 +75,16 @@ class EventStoreReader:
         `equal`: and whose attributes have these values. Attributes that no event has are null. Raises StoreError, also
         where the answer has more than `max_bytes`.
         """
+        missing: str | None = None
         for _ in range(MAX_TRIES):
             files = chosen_files(self._files(), types, from_ms, to_ms)
+            if missing in {file.path for file in files}:  # no merge took it: its commit stands
+                path = self._folder.path(str(missing))
+                raise StoreError(f"{path}: no such file, though a commit has it; restore the file from a backup")
             try:
                 return self._read(files, from_ms, to_ms, columns, equal or {})
-            except FileNotFoundError:
-                continue
+            except _MissingError as error:
+                missing = str(error)
         raise StoreError(f"{self.url}: files vanish as fast as they are listed; is something deleting them?")
 
     def _files(self) -> list[StoredFile]:
@@ -111,9 +119,10 @@ class EventStoreReader:
                         if n_bytes > self._max_bytes:
                             raise StoreError(self._too_much(n_bytes))
             except FileNotFoundError:
-                raise
-            except (OSError, pa.ArrowException) as error:
-                raise StoreError(f"{path}: {str(error).splitlines()[0]}; restore the file from a backup") from error
+                raise _MissingError(file.path) from None
+            except (OSError, pa.ArrowException, *_OF_ANOTHER_KIND) as error:
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                raise StoreError(f"{path}: {reason}; restore the file from a backup") from error
         schema = pa.schema([pa.field(name, _type_of(name)) for name in needed])
         table = pa.concat_tables(found) if found else schema.empty_table()
         return table.sort_by([(name, "ascending") for name in _ORDER]).select(list(columns))
@@ -127,7 +136,7 @@ class EventStoreReader:
 
 def _groups(parquet: pq.ParquetFile, from_ms: int | None, to_ms: int | None, equal: Mapping[str, str]) -> list[int]:
     """Row groups that may have such events, by their statistics."""
-    place = {name: index for index, name in enumerate(parquet.schema_arrow.names)}
+    place = {parquet.schema.column(index).path: index for index in range(len(parquet.schema))}
     if any(name not in place for name in equal):
         return []
     bounds = [("t_hi_ms", from_ms, None), ("t_lo_ms", None, to_ms), *((name, of, of) for name, of in equal.items())]
@@ -173,6 +182,9 @@ def _wanted(
         masks[0] = pc.and_(masks[0], mask)
     return table.filter(masks[0]) if masks else table
 
+
+_OF_ANOTHER_KIND = (KeyError, TypeError, ValueError)
+"""Statistics of a column of another type, or of text that is none; a column that is there twice."""
 
 _NEEDED = frozenset(field.name for field in HEADER if not field.nullable)
 

@@ -111,7 +111,7 @@ def test_damage_is_told_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=rf"{path}.*restore the file"):
         reader.read(types=("Metric",), columns=COLUMNS)
     path.unlink()
-    with pytest.raises(StoreError, match="vanish"):
+    with pytest.raises(StoreError, match=rf"{path}.*no such file.*restore the file"):
         reader.read(types=("Metric",), columns=COLUMNS)
 
 
@@ -122,3 +122,29 @@ def test_a_file_without_a_needed_column_is_refused(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["source_seq"]), path)
     with pytest.raises(StoreError, match="no column source_seq"):
         reader.read(types=("Metric",), columns=COLUMNS)
+
+
+@pytest.mark.parametrize("column", ["t_hi_ms", "host"])
+def test_columns_of_another_type_are_damage(tmp_path: Path, column: str) -> None:
+    """Their statistics cannot be compared with what is asked for."""
+    folder = tmp_path / "store"
+    reader = EventStoreReader(filled(folder, rows_of(20)))
+    path = min(folder.glob("data/*/type=Metric/*.parquet"))
+    table = pq.read_table(path, partitioning=None)
+    other = pa.array(["x"] * len(table)) if column == "t_hi_ms" else pa.array([1] * len(table))
+    pq.write_table(table.set_column(table.schema.get_field_index(column), column, other), path)
+    with pytest.raises(StoreError, match=rf"{path}.*restore the file"):
+        reader.read(types=("Metric",), from_ms=0, equal={"host": "node1"}, columns=COLUMNS)
+
+
+def test_a_nested_column_before_the_others_changes_nothing(tmp_path: Path) -> None:
+    """It has several columns in the file's statistics."""
+    folder = tmp_path / "store"
+    reader = EventStoreReader(filled(folder, rows_of(20)))
+    asked = {"types": ("Metric",), "from_ms": T0_MS, "columns": COLUMNS}
+    expected = reader.read(**asked)
+    assert expected.num_rows
+    for path in folder.glob("data/*/type=Metric/*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        pq.write_table(table.add_column(0, "of_later", pa.array([{"a": "x", "b": "y"}] * len(table))), path)
+    assert reader.read(**asked) == expected
