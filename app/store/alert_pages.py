@@ -53,7 +53,7 @@ class AlertFilter:
     merged: bool = True
     """False: without alerts that became part of another one."""
     members: bool = True
-    """False: without alerts that are part of an incident."""
+    """False: without alerts that an incident stands for: those that it is told in place of, and those that are over."""
     incidents: bool | None = None
     """True: incidents alone; False: without them."""
     text: str | None = None
@@ -239,6 +239,11 @@ def _silenced() -> ColumnElement[bool]:
     return AlertRow.silenced.is_(True)
 
 
+def _told_alone() -> ColumnElement[bool]:
+    """More severe than its incident, or still firing after it."""
+    return AlertRow.inhibited.is_(False)
+
+
 def _terms(
     session: Session, branch: _Branch, wanted: AlertFilter, after: Cursor | None, before: Cursor | None
 ) -> list[ColumnElement[bool]]:
@@ -249,7 +254,7 @@ def _terms(
     if not wanted.merged:
         checked.append(AlertRow.merged_into.is_(None))
     if not wanted.members:
-        checked.append(AlertRow.incident_id.is_(None))
+        checked.append(or_(AlertRow.incident_id.is_(None), and_(AlertRow.state.in_(OPEN_STATES), _told_alone())))
     if wanted.incidents is not None:
         checked.append(AlertRow.is_incident.is_(wanted.incidents))
     if wanted.text:

@@ -137,7 +137,8 @@ def urgent_page_at(store: Store, wanted: AlertFilter, name: str) -> ShownPage:
     """The same of what is open: the most urgent first."""
     offset = page_start_in_url(name).offset
     found = store.urgent_alerts(replace(wanted, offset=offset, limit=wanted.limit + 1))
-    following = f"from.{offset + wanted.limit}" if len(found) > wanted.limit else ""
+    follows = len(found) > wanted.limit and offset + wanted.limit <= MAX_OFFSET  # no place in the URL lies further
+    following = f"from.{offset + wanted.limit}" if follows else ""
     previous = f"from.{max(0, offset - wanted.limit)}" if offset else ""
     return ShownPage(tuple(found[: wanted.limit]), offset + 1, following, previous)
 

@@ -92,7 +92,8 @@ def _section(section: Section) -> None:
     opened, key = store(), f"alerts-{section.name}"
     shown = _held(opened, section, key)
     n, n_incidents, exact = _counted(opened, section, shown)
-    st.subheader(f"{section.title}: {n_entries(n_incidents, n - n_incidents, exact)}", anchor=False)
+    n_behind = _n_behind(opened, section, n) if n_incidents and exact else 0
+    st.subheader(f"{section.title}: {n_entries(n_incidents, n - n_incidents, exact, n_behind)}", anchor=False)
     if not shown.alerts:
         _empty(opened, section)
         return
@@ -118,6 +119,14 @@ def _counted(opened: Store, section: Section, shown: alert_table.ShownPage) -> t
     if not exact:
         return n, 0, False
     return n, min(n, opened.count_alerts(replace(section.wanted, incidents=True), COUNTED)[0]), True
+
+
+def _n_behind(opened: Store, section: Section, n: int) -> int:
+    """Of what is open, how many stand behind incidents: with them it is what the severities above count."""
+    if not section.is_open or section.wanted.members:
+        return 0
+    n_all, exact = opened.count_alerts(replace(section.wanted, members=True), COUNTED)
+    return n_all - n if exact else 0
 
 
 def _act(selected: Sequence[AlertRow], key: str) -> bool:

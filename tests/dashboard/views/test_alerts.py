@@ -356,7 +356,8 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
         incident.is_incident, member.incident_id, member.inhibited = True, incident.id, True
         writer.incidents.add(incident.id, member.id, T0_MS, covered=True)
     test = view("alerts")
-    assert next(found.value for found in test.subheader) == "Open: 1 incident, 1 other alert"
+    assert next(found.value for found in test.subheader) == "Open: 1 incident with 1 alert behind it, 1 other alert"
+    assert sum(int(metric.value) for metric in test.metric) == 3  # as many as the heading tells
     assert titles(test) == ["t4 stands still", "t2 took 61000"]
     listed = lists(test)[0]["rows"]
     assert [row["n_behind"] for row in listed] == ["1 alert behind it", ""]
@@ -367,3 +368,26 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
     shown = view("alert", id=incident.id)
     assert "Alerts behind it: 1" in [found.value for found in shown.subheader]
     assert any("**For it:** 1 alert" in text.value for text in shown.markdown)
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_fires_by_itself_is_not_hidden_behind_an_incident(raised: Raised, is_over: bool) -> None:
+    """An alert that is more severe than its incident, or fires again after it."""
+    by_task = {alert.key["task_id"]: alert for alert in raised.store.alerts()}
+    with raised.store.transaction() as writer:
+        rows = {task: writer.alerts.get(alert.id) for task, alert in by_task.items()}
+        incident, member = rows["t3"], rows["t4"]
+        assert incident is not None
+        assert member is not None
+        incident.is_incident, member.incident_id, member.inhibited = True, incident.id, False
+        if is_over:
+            incident.state = "resolved"
+        writer.incidents.add(incident.id, member.id, T0_MS, covered=False)
+    assert titles(view("alerts"))[0] == "t4 stands still"
+
+
+def test_no_page_of_open_alerts_leads_to_itself(raised: Raised) -> None:
+    with patch.object(alert_filters, "ROWS_PER_PAGE", 1), patch.object(alert_table, "MAX_OFFSET", 1):
+        test = view("alerts", at="from.1")
+        assert titles(test) == ["t3 took 61000"]
+        assert test.button(key="at-older").disabled
