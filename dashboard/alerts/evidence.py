@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import times
-from dashboard.alerts.comparison import comparison, curve, decisive, in_words
+from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
 from dashboard.charts.comparison import bars
 from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
@@ -64,12 +64,14 @@ def show_decisive(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
 
 
 def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
-    """Durations beside those of the peers, values over time; nothing of an incident, whose alerts have their own."""
+    """Durations beside those of the peers where the query compares them (elsewhere the last one is no offender), values
+    over time; nothing of an incident, whose alerts have their own."""
     if alert.is_incident:
         return
     known = loaded_queries().named(alert.query)
     parameters = {} if known is None else known.in_use
-    if (compared := comparison(kept, parameters)) is not None:
+    compares = FACTOR in parameters and not is_about_trends(alert.query)
+    if compares and (compared := comparison(kept, parameters)) is not None:
         st.altair_chart(bars(compared), width="stretch", alt="Its duration beside those of its peers")
         average = shown_value("average_ms", compared.average_ms)
         told = [f"The dotted line is the average of its peers ({average})"]
