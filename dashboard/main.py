@@ -68,12 +68,25 @@ PAGES = (
 DEMO = "demo"
 """The first page of a store that the demo filled."""
 
+OF_WATCHING = frozenset(("alerts", "alert", "health", "queries", "query", DEMO))
+"""Pages that need the database; of a store that holds only history they have nothing to show."""
+ONLY_HISTORY = (
+    "only history is known here. Nothing was watched: `clustercep run` keeps alerts, figures and notifications in a "
+    "database, and there is none yet."
+)
 
 _TELLS_NOW = frozenset(spec.name for spec in PAGES if spec.tells_now)
 
 
 def show(name: str) -> None:
     """Run a page; what it cannot do is told with its remedy, in its place."""
+    if name in OF_WATCHING and _history_only():
+        st.info(
+            f"There is nothing for this page: {ONLY_HISTORY} Jobs, a job and the cluster are shown of the history.",
+            icon=":material/inventory_2:",
+        )
+        links.link("jobs", "Jobs of the history", icon=":material/work_history:")
+        return
     try:
         if name in _TELLS_NOW:
             watch_banner.show()

@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.store import event_log, history, history_place, live_store, settings
+from dashboard.store import AppError, event_log, history, history_place, live_store, settings
 from dashboard.text import md
 from dashboard.times import shown
 
@@ -66,14 +66,23 @@ class Source:
 
 
 def sources() -> dict[str, Source]:
-    """Those that have events, the log first. Raises AppError where the log cannot be read and there is no other."""
+    """Those that have events, the log first. Raises AppError where the log cannot be read, or there is none and the
+    history cannot be; beside a log a history that cannot be read is told of, and the log is shown."""
     found: dict[str, Source] = {}
-    past = history()
-    if past is None or live_store() is not None:
-        log = event_log()
-        _put(found, LIVE, log)
-    if past is not None:
-        _put(found, HISTORY, past)
+    if live_store() is None:
+        past = history()
+        if past is None:
+            _put(found, LIVE, event_log())
+        else:
+            _put(found, HISTORY, past)
+        return found
+    _put(found, LIVE, event_log())
+    try:
+        past = history()
+        if past is not None:
+            _put(found, HISTORY, past)
+    except AppError as error:
+        st.warning(f"The history is not shown. {md(error, 1_000)}", icon=":material/inventory_2:")
     return found
 
 

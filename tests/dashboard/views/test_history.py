@@ -127,3 +127,21 @@ def test_what_is_unusual_and_the_runs_before(history: Installation) -> None:
     assert table["Attempt"].tolist()[: len(found)] == found["Attempt"].tolist()
     assert table["Memory"].str.contains("MiB").any()
     assert table["Spilled records"].str.fullmatch("[0-9,]+|—").all()
+
+
+def test_a_history_that_cannot_be_read_takes_nothing_from_the_log(installation: Installation, ingested: Path) -> None:
+    folder = installation.folder / "data" / "event-store"
+    shutil.copytree(ingested, folder)
+    max(folder.glob("_commits/*")).write_bytes(b"no JSON")
+    installation.log(batch(job_rows()))
+    page = view("jobs")
+    assert RUNNING_JOB in page.dataframe[0].value["Job"].tolist()
+    assert "a damaged commit" in " ".join(found.value for found in page.warning)
+    assert DONE in texts(view("job", id=DONE)).replace("\\", "")
+
+
+@pytest.mark.parametrize("name", ["alerts", "health", "queries"])
+def test_pages_that_a_history_has_nothing_for_lead_to_its_jobs(history: Installation, name: str) -> None:
+    test = view(name)
+    assert not test.error
+    assert "only history is known here" in test.info[0].value
