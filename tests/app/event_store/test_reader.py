@@ -141,7 +141,7 @@ def test_a_nested_column_before_the_others_changes_nothing(tmp_path: Path) -> No
     """It has several columns in the file's statistics."""
     folder = tmp_path / "store"
     reader = EventStoreReader(filled(folder, rows_of(20)))
-    asked = {"types": ("Metric",), "from_ms": T0_MS, "columns": COLUMNS}
+    asked: dict[str, Any] = {"types": ("Metric",), "from_ms": T0_MS, "columns": COLUMNS}
     expected = reader.read(**asked)
     assert expected.num_rows
     for path in folder.glob("data/*/type=Metric/*.parquet"):

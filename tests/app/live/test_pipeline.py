@@ -261,7 +261,8 @@ def test_which_types_can_be_judged_once_a_job_is_over() -> None:
     life_cycle |= {"AttemptCounters", "JobCounters", "JobSettings"}
     assert judgeable_types(event_table(), ["job_history"]) == life_cycle
     with_logs = judgeable_types(event_table(), ["job_history", "container_log"])
-    assert with_logs == life_cycle | {"DataPull", "DataIO", "PipelineLost", "ConnectRetry"}
+    of_jobs = {"DataPull", "DataIO", "PipelineLost", "ConnectRetry", "FetchFailed", "HostBlacklisted", "Speculated"}
+    assert with_logs == life_cycle | of_jobs
     everything = {"job_history", "container_log", "yarn_rest", "ganglia_rrd", "daemon_log"}
     of_daemons = {"ContainerKilled", "ContainerFailed", "ContainerLocalized", "LocalizerFailed", "MasterFailed"}
     more = of_daemons | {"ClientTrace", "TaskSample", "AppWaiting"}

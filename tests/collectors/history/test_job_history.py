@@ -198,7 +198,8 @@ def test_files_of_other_kinds_are_told_once_with_what_to_do(tmp_path: Path) -> N
     assert [f.job_id for f in first.finished] == [JOB]
     told = {problem.place.rpartition("/")[2]: problem.message for problem in first.problems}
     assert {name: message.partition(";")[0].partition(":")[0] for name, message in told.items()} == {
-        "clienttrace.log": "no job history (a log of ClientTrace lines (who read and wrote which blocks)",
+        "clienttrace.log": "no job history (a log of ClientTrace lines (who read and wrote which blocks) whose name "
+        "tells no daemon and host)",
         "host_1_job_201001020304_0007_u_x": "found a job history (Hadoop 1)",
         f"{JOB}.jhist.bak": "a job history whose name does not end in .jhist",
         "notes.txt": "no job history (no kind that is known)",
