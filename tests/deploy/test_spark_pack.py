@@ -12,8 +12,8 @@ OF_SPARK = {"pyspark", "py4j"}
 """Each executor has them with Spark."""
 
 
-OPTIONAL = ("apprise",)
-"""Imported where it is installed, in a process of the machine that tells of alerts."""
+ELSEWHERE = ("apprise", "sklearn")
+"""Imported by processes that are no job on Spark: the one that tells of alerts where it is installed, and training."""
 
 
 def imported() -> set[str]:
@@ -34,7 +34,7 @@ def test_every_import_is_packed() -> None:
     owners = packages_distributions()
     needed = {
         name: {owner.lower().replace("_", "-") for owner in owners.get(name, ())}
-        for name in imported() - {*PACKAGES, *OF_SPARK, *OPTIONAL}
+        for name in imported() - {*PACKAGES, *OF_SPARK, *ELSEWHERE}
     }
     assert needed
     assert {name for name, of in needed.items() if not of & packed.keys()} == set()
