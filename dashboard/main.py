@@ -19,7 +19,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts this file's folder on the path, 
     sys.path.insert(0, str(ROOT))
 
 from app.errors import AppError  # noqa: E402  # after the path
-from dashboard import links, login, sidebar, watch_banner  # noqa: E402
+from dashboard import links, login, looks, sidebar, watch_banner  # noqa: E402
 from dashboard.events.source import history_only  # noqa: E402
 from dashboard.text import md  # noqa: E402
 
@@ -104,6 +104,7 @@ def pages() -> dict[str, st.Page]:
 def main() -> None:
     """One run of the script: one page for one viewer."""
     st.set_page_config(page_title="clustercep", page_icon=str(ICON), layout="wide")
+    st.html(looks.PRIMARY_BUTTONS)
     if not _admitted():
         return
     found = pages()

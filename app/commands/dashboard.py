@@ -47,7 +47,7 @@ OPTIONS: Mapping[str, Any] = {
     "theme.light.textColor": "#0b0d10",  # captions have six tenths of it, which is 4.5 : 1 on grey ground, too
     "theme.light.primaryColor": "#1f5f99",
     "theme.light.linkColor": "#1f5f99",
-    "theme.dark.primaryColor": "#2f78bd",  # ground of white text, 4.6 : 1
+    "theme.dark.primaryColor": "#6fb1ea",  # as text; buttons have a ground of their own (`dashboard.looks`)
     "theme.dark.linkColor": "#6fb1ea",
 }
 """Of Streamlit, whatever the settings: nothing is sent to anybody; what a defect is about stands in the log alone."""
