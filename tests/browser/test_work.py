@@ -34,7 +34,7 @@ def test_filters_stand_in_the_address_and_show_a_colleague_the_same(visitor: Own
     expect(page).to_have_url(re.compile("state=resolved"))
     expect(page).to_have_url(re.compile("host=node5"))
     found = page.get_by_role("heading", name=re.compile("^Over: "))
-    expect(found).to_have_text(re.compile(r"^Over: "))
+    expect(found).to_have_count(1)  # a rerun shows old and new one together for a moment
     colleague = visitor()
     colleague.page.goto(page.url)
     colleague.settled("Alerts")
