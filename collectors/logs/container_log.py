@@ -26,7 +26,7 @@ from engine.events import EventBatch
 POSITION_VERSION = 2
 JSON_POSITION_VERSION = 1
 """Files and containers as JSON."""
-ROTATED = re.compile(r"\.\d+$")
+ROTATION = re.compile(r"\.\d+$")
 
 MAX_READ_CONTAINERS = 1_000
 """So many are read before their events are taken out and those that are over are given up."""
@@ -169,7 +169,7 @@ class ContainerLogCollector:
     def _role(self, places: Mapping[str, str]) -> str | None:
         if "role" not in places:
             return "syslog"
-        for name in (places["role"], ROTATED.sub("", places["role"])):
+        for name in (places["role"], ROTATION.sub("", places["role"])):
             if name in self._options.roles:
                 return name
         return None

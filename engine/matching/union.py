@@ -26,6 +26,7 @@ from engine.matching.output.results import ALL_MATCHES, Results, TakesMatches
 from engine.matching.output.rows import EventPlace, MatchRow, RowPlace, first_rows, flat_ids
 from engine.matching.output.variables import bound_variables, shapes_of
 from engine.matching.protocol import Limits, Runtime
+from engine.matching.union_branch import UnionBranch
 from engine.plan.evaluation import QueryEvaluation
 from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
@@ -101,8 +102,8 @@ class UnionRuntime:
             limits, possibilities=limits.possibilities or alike, n_sharing=limits.n_sharing * len(branches)
         )
         sinks: Sequence[Collected | None] = [None] * len(branches) if self._merges_rows else self._collected
-        self._runtimes: list[Runtime] = [
-            branch_runtime(branch, interner, limits_of_branch, sink)
+        self._branches = [
+            UnionBranch(branch.plan, branch_runtime(branch, interner, limits_of_branch, sink))
             for branch, sink in zip(evaluation.branches, sinks, strict=True)
         ]
         self._results: TakesMatches = results or Results(
@@ -114,30 +115,30 @@ class UnionRuntime:
     @property
     def branch_runtimes(self) -> list[Runtime]:
         """See `HasBranches`."""
-        return list(self._runtimes)
+        return [branch.runtime for branch in self._branches]
 
     @property
     def n_rows(self) -> int:
         """Events kept, by each branch for itself."""
-        return sum(runtime.n_rows for runtime in self._runtimes)
+        return sum(branch.n_rows for branch in self._branches)
 
     @property
     def n_rejected(self) -> int:
         """See `Runtime.n_rejected`; the most of any branch, for they reject the same events."""
-        return max(runtime.n_rejected for runtime in self._runtimes)
+        return max(branch.n_rejected for branch in self._branches)
 
     @property
     def n_unfinished(self) -> int:
         """See `Runtime.n_unfinished`."""
-        return self._results.n_unfinished + sum(runtime.n_unfinished for runtime in self._runtimes)
+        return self._results.n_unfinished + sum(branch.n_unfinished for branch in self._branches)
 
     @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        told = [runtime.advance(stream, watermark_ms) for runtime in self._runtimes]
+        told = [branch.advance(stream, watermark_ms) for branch in self._branches]
         if self._merges_rows:
             return self._merged(told, stream, watermark_ms)
-        parts = [self._found_by(number) for number in range(len(self._runtimes))]
+        parts = [self._found_by(number) for number in range(len(self._branches))]
         ready = [part for part, holds in zip(parts, self._is_buffered, strict=True) if not holds]
         waiting = [part for part, holds in zip(parts, self._is_buffered, strict=True) if holds]
         decided = self._decided(Matches.joined([self._buffered, *waiting]), watermark_ms)
@@ -167,7 +168,7 @@ class UnionRuntime:
 
     def output_watermark_ms(self, watermark_ms: int) -> int:
         """See `Runtime.output_watermark_ms`."""
-        output_ms = min(runtime.output_watermark_ms(watermark_ms) for runtime in self._runtimes)
+        output_ms = min(branch.output_watermark_ms(watermark_ms) for branch in self._branches)
         return self._results.buffered_from_ms(self._buffered.ends_from_ms(output_ms))
 
     def _found_by(self, number: int) -> Matches:
@@ -189,8 +190,8 @@ class UnionRuntime:
         """The states of the branches, "NUMBER:part", the union's results, and the matches that it holds."""
         state = {
             f"{number}:{part}": table
-            for number, runtime in enumerate(self._runtimes)
-            for part, table in runtime.save().items()
+            for number, branch in enumerate(self._branches)
+            for part, table in branch.save().items()
         }
         held = self._buffered.save()
         return {
@@ -205,9 +206,9 @@ class UnionRuntime:
         """Take over what `save` returned; raises StateError when it does not fit."""
         if missing := {"union_events", "union_matches"} - set(state):
             raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
-        for number, runtime in enumerate(self._runtimes):
+        for number, branch in enumerate(self._branches):
             prefix = f"{number}:"
-            runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
+            branch.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
         self._results.restore(state)
         held = {"events": state["union_events"], "matches": state["union_matches"]}
         self._buffered = Matches.restored(held, len(self.plan.returns), self._depth)

@@ -18,8 +18,9 @@ from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow, RowSink, joined_rows
 from engine.matching.protocol import Limits, Runtime, SharesEvents, TakesSink
+from engine.matching.quiet import QuietSteps
 from engine.parallel.by_time import is_divided
-from engine.parallel.workers import Workers
+from engine.parallel.workers import LEAST_EVENTS, Workers
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.factory import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota
@@ -140,6 +141,10 @@ class Engine:
         self._part_quotas = dict(quotas or {})
         self._quotas = self._new_quotas()
         self._runtimes = {query.name: self._runtime(query) for query in queries}
+        self._untouched = set(self._runtimes)
+        """Queries that no event has come for: their runtimes are as they were made."""
+        self._quiet = {query.name: QuietSteps(query.within_ms) for query in queries}
+        self._untouched_state: dict[str, dict[str, pa.Table]] = {}
         self._share_events()
         self._counted = {query.name: _Counted() for query in queries}
         self._waiting = EventBatch.empty()
@@ -228,13 +233,14 @@ class Engine:
             "watermark_ms": str(self.watermark_ms),
             "n_late": str(self.n_late),
             "n_refused": json.dumps(self._aside.counts),
+            "untouched": json.dumps(sorted(self._untouched)),
             **{f"hash/{query.name}": query.hash for query in self.queries},
         }
         state = {
             "waiting": self._waiting.table,
         }
-        for name, runtime in self._runtimes.items():
-            state.update({f"{name}/{part}": with_own_memory(table) for part, table in runtime.save().items()})
+        for name in self._runtimes:
+            state.update(self._saved(name))
         for name, feed in self._feeds.items():
             state[f"{name}/{_FEED}"] = feed.save()
         for name, quota in self._quotas.items():
@@ -274,6 +280,9 @@ class Engine:
             if name in self._quotas and _QUOTA in parts:  # states of before counted in each step alone
                 self._quotas[name].restore(parts.pop(_QUOTA))
             self._runtimes[name].restore(parts)
+        untouched = frozenset(json.loads(meta.get("untouched", "[]")))  # states of before do not know
+        self._untouched = {name for name in self._runtimes if name in unknown or name in untouched}
+        self._untouched_state.clear()
         self._share_events()
         if self.overload is not None and _OVERLOAD in state:
             hashes = {query.name: query.hash for query in self.queries}
@@ -296,7 +305,7 @@ class Engine:
         # The matches that a query uses are found again by its producers; those that are not named go on as they were.
         involved = with_producers(names, self.queries)
         others = {
-            name: (self._runtimes[name], self._feeds.get(name), self._quotas.get(name))
+            name: (self._runtimes[name], self._feeds.get(name), self._quotas.get(name), name in self._untouched)
             for name in involved - set(names)
         }
         for name in involved:
@@ -310,8 +319,9 @@ class Engine:
                 query, self._rows(query, self._fitting(query, stream)[0], step_ms)[0], stream, step_ms
             ),
         )
-        for name, (runtime, feed, quota) in others.items():
+        for name, (runtime, feed, quota, is_untouched) in others.items():
             self._runtimes[name] = runtime
+            (self._untouched.add if is_untouched else self._untouched.discard)(name)
             if feed is not None:
                 self._feeds[name] = feed
             if quota is not None:
@@ -325,7 +335,9 @@ class Engine:
         at_once = {
             name: runtime
             for name, runtime in self._runtimes.items()
-            if name not in self._feeds and self._fits_all(name, stream)
+            if name not in self._feeds
+            and self._fits_all(name, stream)
+            and not self._is_quiet(name, stream, watermark_ms)
         }
         self._workers.begin(at_once, stream, watermark_ms, self._clock)
         return self._cascade(self._in_order, stream, watermark_ms, self._advance)
@@ -367,8 +379,27 @@ class Engine:
         quotas = {query.name: RowQuota.of(query, self._part_quotas.get(query.name)) for query in self.queries}
         return {name: quota for name, quota in quotas.items() if quota is not None}
 
+    def _saved(self, name: str) -> dict[str, pa.Table]:
+        """The state of one runtime; of one that no event has come for it is made once."""
+        found = self._untouched_state.get(name)
+        if found is None:
+            saved = self._runtimes[name].save()
+            found = {f"{name}/{part}": with_own_memory(table) for part, table in saved.items()}
+            if name in self._untouched:
+                self._untouched_state[name] = found
+        return found
+
+    def _is_quiet(self, name: str, stream: StreamColumns, watermark_ms: int) -> bool:
+        """Whether a step can be left out. Large batches are divided before this is known."""
+        if len(stream) >= LEAST_EVENTS:
+            return False
+        if stream.n_of_types(self._by_name[name].own_read_types):
+            return False
+        return name in self._untouched or self._quiet[name].may_leave_out(self._runtimes[name], watermark_ms)
+
     def _begin_again(self, query: CompiledQuery) -> None:
         self._runtimes[query.name] = self._runtime(query)
+        self._untouched.add(query.name)
         if (quota := RowQuota.of(query, self._part_quotas.get(query.name))) is not None:
             self._quotas[query.name] = quota
         if query.producers:
@@ -473,6 +504,11 @@ class Engine:
 
     def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> tuple[Sequence[MatchRow], float]:
         """The rows, and the seconds that another thread has spent on them."""
+        if self._is_quiet(query.name, stream, watermark_ms):
+            return [], 0.0
+        self._quiet[query.name].advanced(watermark_ms)
+        self._untouched.discard(query.name)
+        self._untouched_state.pop(query.name, None)
         try:
             return self._workers.advance(query.name, self._runtimes[query.name], stream, watermark_ms, self._clock)
         except QueryError as error:
@@ -481,6 +517,7 @@ class Engine:
                 raise
             self._on_failure(query.name, error)
             self._runtimes[query.name] = self._runtime(query)
+            self._untouched.add(query.name)
             return [], 0.0
 
 

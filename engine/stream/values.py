@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -101,12 +102,23 @@ def _texts(strings: KnownTexts, numbers: Float64Array) -> pa.Array:
     return pa.array(texts, pa.string()).take(places)
 
 
+_OWN: WeakValueDictionary[int, pa.Table] = WeakValueDictionary()
+"""Tables that `with_own_memory` has made, by their identity, as long as they are there."""
+
+
 def with_own_memory(table: pa.Table) -> pa.Table:
-    """The same table, which shares no memory with the arrays that it was made of: they may be written again."""
+    """The same table, which shares no memory with the arrays that it was made of: they may be written again.
+
+    One that was made here is returned as it is.
+    """
+    if _OWN.get(id(table)) is table:
+        return table
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()
+    own = pa.ipc.open_stream(sink.getvalue()).read_all()
+    _OWN[id(own)] = own
+    return own
 
 
 _AS_ARROW = {AttributeType.INT: _ints, AttributeType.FLOAT: _floats, AttributeType.STRING: _texts}

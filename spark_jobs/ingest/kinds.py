@@ -11,7 +11,7 @@ from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, JHIST, J
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.history.job_conf import job_of_name
-from collectors.logs.container_log import ROTATED
+from collectors.logs.container_log import ROTATION
 from collectors.logs.daemon_log import NAME_PATTERN
 from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
 from collectors.metrics.load_balance import LoadOptions
@@ -92,7 +92,7 @@ def skipped_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | Non
 
 def role_of(name: str, options: IngestOptions) -> str | None:
     """The role that a container's file has: its name, or that without the number that rotation gave it."""
-    for candidate in (name, ROTATED.sub("", name)):
+    for candidate in (name, ROTATION.sub("", name)):
         if candidate in options.roles:
             return candidate
     return None

@@ -184,7 +184,7 @@ def test_pairs_share_their_windows() -> None:
 def test_branches_share_what_one_query_may_spend() -> None:
     alone = Running(query(PAIRS), Limits(work_budget=9_000))
     union = Running(query("SEQ(A a, OR(B b, C c, N n))"), Limits(work_budget=9_000))
-    of_branches = [runtime._work.terms for runtime in union.runtime._runtimes]
+    of_branches = [runtime._work.terms for runtime in union.runtime.branch_runtimes]
     assert len(of_branches) == 3
     assert sum(of_branches).tolist() == alone.runtime._work.terms.tolist()
 
