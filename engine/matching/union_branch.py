@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from engine.language import ast
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Runtime
 from engine.matching.quiet import QuietSteps
@@ -14,23 +13,13 @@ from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.values import with_own_memory
 
-_CONTIGUOUS = frozenset((ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY))
-
 
 class UnionBranch:
     """One branch."""
 
     def __init__(self, plan: Plan, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._types = plan.types
         self._quiet = QuietSteps(plan.within_ms)
-        query = plan.query
-        self._reads_all_types = (
-            plan.strategy in _CONTIGUOUS
-            or query.within_events is not None
-            or query.open_on is not None
-            or plan.has_partial_keys
-        )
         self._state: dict[str, pa.Table] | None = None
         self._is_lent = False
 
@@ -57,8 +46,8 @@ class UnionBranch:
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        is_read = self._reads_all_types or stream.n_of_types(self._types)
-        if not is_read and self._quiet.may_leave_out(self._runtime, watermark_ms):
+        # One with events is not left out: branches that did not see them would number later ones otherwise.
+        if not len(stream) and self._quiet.may_leave_out(self._runtime, watermark_ms):
             return []
         self._quiet.advanced(watermark_ms)
         self._state = None
