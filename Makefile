@@ -30,11 +30,19 @@ warm: setup ## compile the matching kernels, minutes once per machine and versio
 demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS=--once exits at the end)
 	@$(VENV)/bin/clustercep demo $(DEMO_ARGS)
 
+# One worker more than cores: some wait for a JVM, a browser or another process much of the time. What makes way for a live
+# process (the worker of queries, compilers) would get next to nothing beside them, were they not at a low priority, too.
+in_workers = nice -n 15 $(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder -m "$(1)"
+
 .PHONY: test
 test: warm ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium, on PostgreSQL and against rrdtool where these can be installed
 	@deploy/setup/for-tests.sh
-	@# One worker more than cores: some wait for a JVM, a browser or another process much of the time.
-	@$(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)
+	@$(call in_workers,not long) $(TEST_ARGS)
+
+.PHONY: test-long
+test-long: warm ## the tests that `make test` leaves out: campaigns of minutes, each killing and damaging as it goes
+	@deploy/setup/for-tests.sh
+	@$(call in_workers,long) $(TEST_ARGS)
 
 # The clusters end with pytest, however that ends.
 define beside_cluster

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.torture.damage import Seen, try_one, undisturbed
 
 N = 40
 
 
+@pytest.mark.long
 def test_one_harmed_file_gives_no_wrong_and_no_doubled_alert(tmp_path: Path) -> None:
     whole, seen, chosen = undisturbed(tmp_path / "whole"), Seen(), random.Random(3)
     for _ in range(N):

@@ -12,6 +12,7 @@ from tests.torture.looped_recording import LOOP_S, Moved
 from tests.torture.soak import BOUNDS, HOURS, Sample, judged, slope, soaked
 
 
+@pytest.mark.long
 def test_a_looped_recording_calls_for_the_same_alerts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "POLL_MS", 60_000)
     first, second = soaked(tmp_path, 1.5 * LOOP_S / 3_600, 600)

@@ -19,6 +19,7 @@ from tests.torture.spark_lives import Spark
 from tests.torture.spark_tally import Tally
 
 
+@pytest.mark.long
 def test_a_killed_ingest_two_at_once_and_a_damaged_commit(tmp_path: Path) -> None:
     tally, spark = Tally(), Spark(random.Random(3))
     ingest(tally, spark, Histories(tmp_path / "in"), tmp_path / "store", range(1))
@@ -30,6 +31,7 @@ def test_a_killed_ingest_two_at_once_and_a_damaged_commit(tmp_path: Path) -> Non
     assert tally.named == {"commit": 1}
 
 
+@pytest.mark.long
 def test_a_killed_stream(tmp_path: Path) -> None:
     tally, spark = Tally(), Spark(random.Random(1))
     stream(tally, spark, Waiting(tmp_path, 5), range(1))
