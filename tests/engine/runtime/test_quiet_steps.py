@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -25,15 +25,21 @@ class EveryStep(Engine):
         return False
 
 
-def steps_of(stream: EventBatch, least: int = 1) -> list[Step]:
-    """Each event in a step of its own, with as many that have none around it."""
-    found: list[Step] = []
+def steps_of(stream: EventBatch, starts: Collection[int] | None = None) -> list[Step]:
+    """The events in steps that begin with these, by place in stream order (None: each in one of its own;
+    events of one time stay together), and steps without any where there is time between them."""
     order = stream.sorted()
     times = order.t_lo_ms.tolist()
-    for number, lo_ms in enumerate(times):
-        end_ms = times[number + 1] if number + 1 < len(times) else lo_ms + 30
-        found.append((EventBatch(order.table.slice(number, 1)), lo_ms + least))
-        found += [(EventBatch.empty(), mark) for mark in range(lo_ms + least + 1, end_ms + 1, 3)]
+    chosen = range(len(times)) if starts is None else starts
+    begins = sorted({0, *(at for at in chosen if at < len(times) and times[at] > times[at - 1])})
+    found: list[Step] = []
+    for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
+        if begin == end:
+            continue
+        passed_ms = times[end - 1] + 1
+        until_ms = times[end] if end < len(times) else passed_ms + 30
+        found.append((EventBatch(order.table.slice(begin, end - begin)), passed_ms))
+        found += [(EventBatch.empty(), mark) for mark in range(passed_ms + 1, until_ms + 1, 3)]
     return [*found, (EventBatch.empty(), FOREVER_MS)]
 
 
@@ -54,7 +60,9 @@ def told(kind: type[Engine], text: str, steps: Sequence[Step], restarts: frozens
 @given(data=st.data())
 def test_each_step_has_the_rows_of_one_that_is_not_left_out(data: st.DataObject, scope: Any) -> None:
     case: Case = data.draw(cases(EVERYTHING, scope))
-    steps = steps_of(case.stream)
+    n_events = len(case.stream)
+    starts = data.draw(st.sets(st.integers(0, max(n_events - 1, 0)))) if data.draw(st.booleans()) else None
+    steps = steps_of(case.stream, starts)
     restarts = frozenset(data.draw(st.sets(st.integers(0, len(steps) - 1), max_size=3)))
     found = told(Engine, case.query, steps, restarts)
     with pytest.MonkeyPatch.context() as patched:
