@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.alerting.dispatch.matchers import Matchers
-from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.payload import read_template
 from app.alerting.text import names_in
 from app.errors import ConfigError
@@ -34,12 +34,22 @@ def doubts(routing: Routing, severities: Mapping[str, str | None], external_labe
         places.append((f"alerting.inhibit_rules.{number}.target_matchers", rule.target))
     for place, matchers in places:
         yield from _without_alerts(place, matchers, known, external_labels)
+    yield from _labels_of_routes(routing.root)
 
 
 def _receivers_without_route(routing: Routing) -> Iterator[str]:
     routed = {route.receiver for route in routing.root.all()}
     for name in sorted(routing.receivers.keys() - routed):
         yield f"alerting.receivers.{name}: no route leads to it, so it is told nothing"
+
+
+def _labels_of_routes(route: Route, above: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Alertmanager fills them in where they are templates of Go."""
+    for name, text in sorted(route.labels.items()):
+        if "{{" in text and (above is None or above.get(name) != text):
+            yield f"alerting.route: {route.key}: its label {name} is a template of Go, which stays in messages as it is"
+    for child in route.routes:
+        yield from _labels_of_routes(child, route.labels)
 
 
 def _without_alerts(
