@@ -30,6 +30,7 @@ alerting:
       group_wait: 10s
     - matchers: ['severity="page"']
     - matchers: ['alertname="no-such-query"']
+      labels: {{team: etl, why: "{{{{ .GroupLabels.job }}}}"}}
 """
 
 
@@ -75,6 +76,18 @@ def test_the_tree_is_shown(config: Path) -> None:
     ]
 
 
+def test_both_print_json(config: Path) -> None:
+    code, text = run("routes", "test", "severity=info", "--json", "-c", config)
+    assert (code, [found["receiver"] for found in json.loads(text)]) == (0, ["ops"])
+    code, text = run("routes", "show", "--json", "-c", config)
+    tree = json.loads(text)
+    assert (code, tree["receiver"], tree["matchers"], tree["group_by"]) == (0, "ops", [], ["alertname"])
+    first, *_, last = tree["routes"]
+    assert (first["receiver"], first["continue"], first["group_wait_ms"]) == ("db", True, 10_000)
+    assert (last["matchers"], last["group_by"]) == (['alertname="no-such-query"'], ["alertname"])
+    assert last["labels"]["team"] == "etl"
+
+
 def test_what_is_no_label_is_a_mistake(config: Path) -> None:
     assert run("routes", "test", "critical", "-c", config)[0] == 2
 
@@ -88,9 +101,10 @@ def test_check_tells_what_is_perhaps_not_meant(config: Path) -> None:
         'severity="page"}: no severity of a query fulfils severity="page"; there are critical, info, warning',
         'no query fulfils alertname="no-such-query"',
         "receivers.ops.template: no alert has {severty}; ",
+        "its label why is a template of Go, which stays in messages as it is",
     ):
         assert part in told
-    assert len(report.warnings) == 4
+    assert len(report.warnings) == 5
 
 
 @pytest.mark.parametrize(
