@@ -281,6 +281,25 @@ def test_help_tells_what_each_command_tells_of_itself() -> None:
     assert group.get_command(context, "nothing") is None
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("alerts", "list", "--severity", "critcal"), "'critcal' is not one of 'info', 'warning', 'critical'; did you"),
+        (("alerts", "list", "--severity", "critcal"), "did you mean 'critical'?"),
+        (("match", "q.cep", "e.jsonl", "--format", "xml"), "'xml' is not one of 'jsonl', 'table', 'parquet', 'arrow'"),
+        (("alerts", "list", "--limit", "many"), "Invalid value for '--limit': expected a valid integer"),
+        (("match", "q.cep", "e.jsonl", "--confidence", "2"), "expected less than or equal to 1"),
+        (("report", "--order", "lots"), "did you mean 'lost'?"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_told_in_plain_words(words: tuple[str, ...], complaint: str) -> None:
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+    assert "Value error" not in result.output
+    assert "Input should" not in result.output
+
+
 WITHOUT_JSON = {
     *("run", "dashboard", "api", "stream"),  # they run until they are ended, and tell by their log
     *("replay", "demo", "warm", "shed train"),  # they make files, of which the demo's summary is JSON
