@@ -165,6 +165,9 @@ def match(
         _fail(error)
     _report_cut(rows)
     found = bool(len(rows) or (sink and sink.n_rows))
+    if not found and format_ is OutputFormat.TABLE:
+        n_events = len(job.events.batch)
+        typer.echo(f"No match among {n_events:,} event{'' if n_events == 1 else 's'}.")
     raise typer.Exit(EXIT_MATCHES if found else EXIT_NO_MATCH)
 
 
