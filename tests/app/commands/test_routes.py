@@ -128,6 +128,26 @@ def test_mistakes_are_refused_with_their_place(config: Path, before: str, after:
     assert "127.0.0.1" not in found, "addresses may hold secrets"
 
 
+def test_examples_of_the_page_are_right(tmp_path: Path) -> None:
+    page = (ROOT / "docs/alerting.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 3
+    for name in ("ops.url", "on-call.url", "pagerduty.key", "slack.url"):
+        (tmp_path / name).write_text(f"http://127.0.0.1:9/{name}" if name.endswith("url") else "K0123456789")
+    path = tmp_path / "config.yaml"
+    for example in examples:
+        text = example.replace("/etc/clustercep/", f"{tmp_path}/")
+        if not text.startswith("alerting:"):  # a part of it
+            receivers = "{ops: {url: 'http://127.0.0.1:9/ops'}, on-call: {url: 'http://127.0.0.1:9/on-call'}}"
+            text = f"alerting:\n  receivers: {receivers}\n{text}"
+        path.write_text(f"queries: {{directory: {ROOT / 'queries'}}}\n{text}")
+        report = check_all(path)
+        assert (report.problems, report.warnings) == ((), ()), example
+        if "group_by" in example:
+            code, told = run("routes", "test", "severity=critical", "alertname=node-lost", "-c", path)
+            assert (code, [line.split()[0] for line in told.splitlines()]) == (0, ["on-call"])
+
+
 def test_both_tell_of_escalation(config: Path) -> None:
     escalated = "    group_by: [alertname]\n    escalate_to: spare\n    escalate_after: 15m\n"
     config.write_text(CONFIG.replace("    group_by: [alertname]\n", escalated, 1))
