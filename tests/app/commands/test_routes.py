@@ -107,6 +107,19 @@ def test_check_tells_what_is_perhaps_not_meant(config: Path) -> None:
     assert len(report.warnings) == 5
 
 
+def test_check_tells_of_labels_that_no_alert_has(config: Path) -> None:
+    tree = """
+    - {matchers: [service="files", job=~".+", attempt_id=~".+"]}
+    - {matchers: [service=~"a|b", team!="x", cluster=~".*"]}
+    - {matchers: [service!~"|x", site="here"]}
+"""
+    config.write_text(CONFIG.replace("receivers:", "external_labels: {site: here}\n  receivers:", 1) + tree)
+    (told,) = [warning for warning in check_all(config).warnings if "no alert has the label" in warning]
+    assert 'service="files",' in told
+    assert 'no alert has the label of service="files" (nor of 2 more such matchers); ' in told
+    assert "alerting.external_labels gives service to all alerts" in told
+
+
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
