@@ -237,6 +237,8 @@ def _shortened(value: Any) -> str:
 
 
 def _expected(message: str) -> str:
+    if message.startswith("Input should be a valid dictionary"):  # in words of Python
+        return "a mapping, as in name: value"
     return message.removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("expected ")
 
 
