@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
@@ -102,6 +104,14 @@ class Commands(TyperGroup):
         self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """As Typer does, but what is wrong with a value in words of ours."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = plain_complaint(error.message)
+            raise
+
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """As click does, from the table."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
@@ -118,6 +128,19 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def plain_complaint(message: str) -> str:
+    """What Typer has from Pydantic about a value, without Pydantic's words, and with the nearest of some choices."""
+    text = message.removeprefix("Value error, ")
+    if text.startswith("Input should be "):
+        return f"expected {text.removeprefix('Input should be ')}"
+    found = re.fullmatch(r"(?P<found>.*) is not one of (?P<choices>'.*')\.", text, re.DOTALL)
+    if found is None:
+        return text
+    choices = re.findall("'([^']*)'", found["choices"])
+    close = difflib.get_close_matches(found["found"].strip("'\""), choices, n=1, cutoff=0.6)
+    return text.removesuffix(".") + (f"; did you mean {close[0]!r}?" if close else "")
 
 
 def _tell_version(is_asked: bool) -> None:

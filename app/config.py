@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import SettingsError
 
-from app.alerting.receivers.settings import BY_KIND, SECRET_URLS
+from app.alerting.receivers.settings import BY_KIND, SECRET_URLS, kind_of
 from app.errors import ConfigError, ConfigProblem
 from app.section import key_of
 from app.settings import ENV_PREFIX, Settings, base_directory
@@ -136,14 +136,57 @@ def _no_unicode(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:
 def _problems_of(
     error: ValidationError, raw: dict[str, Any], environment: Mapping[str, str]
 ) -> Iterator[ConfigProblem]:
-    for item in error.errors(include_url=False, include_context=False):
+    items = error.errors(include_url=False)
+    for item in items:
+        if item["type"] == "too_short" and any(_is_inside(other["loc"], item["loc"]) for other in items):
+            continue  # it lacks what is told to be wrong
         model, location = _without_kind(tuple(str(part) for part in item["loc"]))
         key = ".".join(location) or "file"
         if item["type"] == "extra_forbidden":
             known = sorted(_keys_at(*((model, location[3:-1]) if model else (Settings, location[:-1]))))
-            yield ConfigProblem(key, "an unknown key", _one_of(known), _did_you_mean(location[-1], known))
+            remedy = _of_alertmanager(location) or _did_you_mean(location[-1], known)
+            yield ConfigProblem(key, "an unknown key", _one_of(known), remedy)
+        elif location == ("alerting", "receivers") and item["type"] == "dict_type":
+            remedy = "in Alertmanager's list each name stands beside its services: docs/alerting.md"
+            yield ConfigProblem(key, "no mapping", "a mapping of names, as in ops: {url_file: ops.url}", remedy)
         else:
-            yield ConfigProblem(key, _found(raw, location, environment), _expected(item["msg"]))
+            found = _found(raw, location, environment)
+            yield ConfigProblem(key, found, _expected(item["msg"]), _nearest_choice(item, raw, location, environment))
+
+
+def _is_inside(place: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:
+    return len(place) > len(outer) and place[: len(outer)] == outer
+
+
+_PASTED = ("route", "inhibit_rules", "time_intervals", "mute_time_intervals", "receivers")
+_SERVICES = {"msteams": "teams", "msteamsv2": "teams"}
+
+
+def _of_alertmanager(location: tuple[str, ...]) -> str:
+    """What becomes here of a key of Alertmanager's configuration."""
+    if location[0] in _PASTED:
+        return "it belongs below alerting: indent it by two"
+    if location in (("global",), ("templates",)):
+        return "Alertmanager's settings of services and its templates belong to receivers here: docs/alerting.md"
+    service, is_service, _ = location[-1].partition("_configs")
+    if location[:2] != ("alerting", "receivers") or not is_service:
+        return ""
+    kind = _SERVICES.get(service, service)
+    return f"here it is kind: {kind if kind in BY_KIND else 'apprise'}, its settings beside it: docs/alerting.md"
+
+
+def _nearest_choice(
+    item: Mapping[str, Any], raw: dict[str, Any], location: tuple[str, ...], environment: Mapping[str, str]
+) -> str:
+    """Of one that can only be one of some: tells of what stands there no more than that it is near."""
+    if item["type"] == "receiver_kind":
+        section = _value_at(raw, location)
+        return _did_you_mean(kind_of(section), list(BY_KIND))
+    if item["type"] not in ("literal_error", "enum"):
+        return ""
+    given = _of_environment(location, environment)
+    found = _value_at(raw, location) if given is None else given[1]
+    return _did_you_mean(str(found), re.findall(r"'([^']+)'", str(item.get("ctx", {}).get("expected", ""))))
 
 
 def _without_kind(location: tuple[str, ...]) -> tuple[type[BaseModel] | None, tuple[str, ...]]:
@@ -157,10 +200,20 @@ def _found(raw: dict[str, Any], location: tuple[str, ...], environment: Mapping[
     """What stands at the place, shortened; nothing that could be a secret."""
     if any(part in SECRET_KEYS or part in {"url", "receivers"} for part in location):
         return "a value that is not shown, as it may hold a secret"
-    variable = ENV_PREFIX + "__".join(location)
-    for name, value in environment.items():
-        if name.upper() == variable.upper():  # it goes before the file
-            return f"{_shortened(value)} in ${name}"
+    given = _of_environment(location, environment)
+    if given is not None:  # it goes before the file
+        return f"{_shortened(given[1])} in ${given[0]}"
+    node = _value_at(raw, location)
+    if node is _NOTHING:
+        return "nothing in the file (see the environment)"
+    # A section holds others, and they may hold secrets.
+    return "parts that do not fit together" if isinstance(node, dict) else _shortened(node)
+
+
+_NOTHING = object()
+
+
+def _value_at(raw: dict[str, Any], location: tuple[str, ...]) -> Any:
     node: Any = raw
     for part in location:
         if isinstance(node, dict) and part in node:
@@ -168,9 +221,14 @@ def _found(raw: dict[str, Any], location: tuple[str, ...], environment: Mapping[
         elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
             node = node[int(part)]
         else:
-            return "nothing in the file (see the environment)"
-    # A section holds others, and they may hold secrets.
-    return "parts that do not fit together" if isinstance(node, dict) else _shortened(node)
+            return _NOTHING
+    return node
+
+
+def _of_environment(location: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Name and value of the variable that sets a key; None: there is none."""
+    variable = (ENV_PREFIX + "__".join(location)).upper()
+    return next((pair for pair in environment.items() if pair[0].upper() == variable), None)
 
 
 def _shortened(value: Any) -> str:
@@ -179,6 +237,8 @@ def _shortened(value: Any) -> str:
 
 
 def _expected(message: str) -> str:
+    if message.startswith("Input should be a valid dictionary"):  # in words of Python
+        return "a mapping, as in name: value"
     return message.removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("expected ")
 
 

@@ -446,7 +446,8 @@ def _route_problems(
 def _unknown(found: str, kind: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(found, sorted(known), n=1, cutoff=0.6)
     nearest = f"; did you mean {close[0]!r}?" if close else ""
-    return f"there is no {kind} {found!r}; expected one of {', '.join(sorted(known)) or 'none'}{nearest}"
+    expected = f"one of {', '.join(sorted(known))}" if known else f"{kind}s: there are none"
+    return f"there is no {kind} {found!r}; expected {expected}{nearest}"
 
 
 class Retention(Section):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import engine
 from app.alerting.text import iso
@@ -150,4 +151,22 @@ def described(model: engine.SheddingModel) -> list[str]:
     return lines
 
 
-__all__ = ["EventsBy", "ModelError", "described", "read_model", "trained_model", "write_model"]
+def as_mapping(model: engine.SheddingModel) -> dict[str, Any]:
+    """As `described`, for programs; `matches_each` of events is null for a type that was never seen."""
+    return {
+        "n_events": model.n_events,
+        "from": iso(model.from_ms),
+        "to": iso(model.to_ms),
+        "queries": sorted(model.queries),
+        "partial_matches": [
+            {"query": name, "branch": branch, "matches_at_most": [float(most) for most in utilities]}
+            for name, branch, utilities in engine.run_utilities(model)
+        ],
+        "events": [
+            {"type": event_type, "n_events": n_events, "matches_each": None if worth is None else float(worth)}
+            for event_type, n_events, worth in engine.event_utilities(model)
+        ],
+    }
+
+
+__all__ = ["EventsBy", "ModelError", "as_mapping", "described", "read_model", "trained_model", "write_model"]

@@ -17,6 +17,15 @@ _OF_EVENTS = ("user", "queue")
 """Told as the matched events have them, where no RETURN value has the name."""
 
 
+OF_EVERY_QUERY = frozenset({"alertname", "severity", "job", "application", "host", *_OF_EVENTS})
+
+
+def possible_labels(infos: Iterable[QueryInfo], external: Iterable[str]) -> frozenset[str]:
+    """The names of all labels that alerts of these queries may have."""
+    named = (name for info in infos if info.severity is not None for name in (*info.key, *info.per))
+    return OF_EVERY_QUERY.union(named, external)
+
+
 def labels_of_new(
     info: QueryInfo,
     key: Mapping[str, Any],
@@ -49,4 +58,4 @@ def labels_of_new(
     return {**told, **external, "alertname": info.name, "severity": info.severity.value}
 
 
-__all__ = ["labels_of_new"]
+__all__ = ["labels_of_new", "possible_labels"]

@@ -123,9 +123,14 @@ def silence_matching(store: Store, wanted: Silencing, by: Person, note: str, now
     Returns how many open alerts that silenced. Raises AppError when there are too many silences, ForbiddenError,
     StoreError.
     """
+    return make_silence(store, wanted, by, note, now_ms).n_alerts
+
+
+def make_silence(store: Store, wanted: Silencing, by: Person, note: str, now_ms: int) -> NewSilence:
+    """As `silence_matching`; returns its number, too."""
     by.need(Role.OPERATOR, "silence alerts")
     with store.transaction() as writer:
-        return _silence(writer, wanted, by, note, now_ms).n_alerts
+        return _silence(writer, wanted, by, note, now_ms)
 
 
 def new_silence(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -45,6 +45,15 @@ class Place(NamedTuple):
     receiver: str
     group: str
     """What tells it apart from others with these."""
+
+
+@dataclass(frozen=True)
+class OfGroup:
+    """What the route of a group says."""
+
+    muted_by: Mutes = NOT_MUTED
+    """The intervals that mute it now."""
+    route_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Silenced:
@@ -100,37 +109,35 @@ class AlertAnswers:
     def groups(self, wanted: Wanted) -> Iterator[bytes]:
         """The JSON list of groups, in parts: alerts that are told together."""
         by_group: dict[Place, list[ActiveAlert]] = {}
-        muted: dict[str, Mutes] = {}
+        told_of: dict[str, OfGroup] = {}
         for alert in self._active.matching(wanted.matchers):
-            for place, mutes in self._places(alert):
-                if wanted.receiver is not None and not wanted.receiver.matches({"receiver": place.receiver}):
+            for place, of_group in self._places(alert):
+                if not wanted.has_receiver(place.receiver):
                     continue
-                if mutes and not wanted.muted:
+                if of_group.muted_by and not wanted.muted:
                     continue
                 by_group.setdefault(place, []).append(alert)
-                muted[place.group] = mutes
+                told_of[place.group] = of_group
         groups = []
         for place in sorted(by_group):
             alerts = sorted(by_group[place], key=lambda alert: alert.fingerprint)
             if members := [alert for alert in alerts if self._is_wanted(self._standing(alert), wanted)]:
                 groups.append((place, members))
-        return _gathered(self._group_list(groups, muted))
+        return _gathered(self._group_list(groups, told_of))
 
     # ----------------------------------------------------------------- who is told
 
     def _is_told(self, alert: ActiveAlert, wanted: Wanted) -> bool:
         """Whether a wanted receiver is."""
-        if wanted.receiver is None:
-            return True
-        return any(wanted.receiver.matches({"receiver": name}) for name in self._told(alert))
+        return wanted.any_receiver or any(map(wanted.has_receiver, self._told(alert)))
 
     def _told(self, alert: ActiveAlert) -> Sequence[str]:
         if self._routing is None:
             return self._receivers
         return list(dict.fromkeys(route.receiver for route in self._routing.matched(alert.labels)))
 
-    def _places(self, alert: ActiveAlert) -> Iterator[tuple[Place, Mutes]]:
-        """The groups of an alert, and the intervals that mute their routes now.
+    def _places(self, alert: ActiveAlert) -> Iterator[tuple[Place, OfGroup]]:
+        """The groups of an alert, and what their routes say.
 
         Without a route each alert is told by itself: a group by its query and key.
         """
@@ -138,14 +145,14 @@ class AlertAnswers:
             names = ("alertname", *alert.key)
             labels = tuple(sorted((name, alert.labels[name]) for name in set(names) if name in alert.labels))
             for name in self._receivers:
-                yield Place(labels, name, ""), NOT_MUTED
+                yield Place(labels, name, ""), OfGroup()
             return
         for target in self._routing.targets(alert.labels):
             route = target.route
             mutes = tuple(interval.name for interval in route.mute if interval.holds(self._now_ms))
             if not mutes and route.muted(self._now_ms) is not None:
                 mutes = tuple(interval.name for interval in route.active)
-            yield Place(tuple(sorted(target.labels.items())), route.receiver, target.id), mutes
+            yield Place(tuple(sorted(target.labels.items())), route.receiver, target.id), OfGroup(mutes, route.labels)
 
     # ------------------------------------------------------------------ what hides
 
@@ -174,10 +181,12 @@ class AlertAnswers:
         yield b"[]\n" if separator == b"[" else b"]\n"
 
     def _group_list(
-        self, groups: Sequence[tuple[Place, list[ActiveAlert]]], muted: Mapping[str, Mutes]
+        self, groups: Sequence[tuple[Place, list[ActiveAlert]]], told_of: Mapping[str, OfGroup]
     ) -> Iterator[bytes]:
         rendered = self._rendered(
-            (alert, self._standing(alert), muted[place.group]) for place, alerts in groups for alert in alerts
+            (alert, self._standing(alert), told_of[place.group].muted_by)
+            for place, alerts in groups
+            for alert in alerts
         )
         yield b"["
         for n, (place, alerts) in enumerate(groups):
@@ -187,7 +196,8 @@ class AlertAnswers:
                 if text is not None:
                     yield separator + text
                     separator = b","
-            rest = encoded({"labels": dict(place.labels), "receiver": {"name": place.receiver}})
+            labels, route_labels = dict(place.labels), dict(told_of[place.group].route_labels)
+            rest = encoded({"labels": labels, "receiver": {"name": place.receiver}, "routeLabels": route_labels})
             yield b"]," + rest[1:]
         yield b"]\n"
 

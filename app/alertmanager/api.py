@@ -18,7 +18,7 @@ from app.alertmanager.access import Access
 from app.alertmanager.active import Active
 from app.alertmanager.alerts import AlertAnswers, receiver_names
 from app.alertmanager.answers import JSON, ApiError, coded, json_answer
-from app.alertmanager.parameters import filters, parsed, wanted
+from app.alertmanager.parameters import filters, flags, parsed, wanted
 from app.alertmanager.status import status_json
 from app.clock import Clock
 from app.errors import AppError
@@ -137,10 +137,11 @@ class Api:
     def _status(self, _asked: Asked) -> Answer:
         return json_answer(status_json(self._settings(), self._started_ms))
 
-    def _receivers(self, _asked: Asked) -> Answer:
+    def _receivers(self, asked: Asked) -> Answer:
         settings = self._settings()
         names = receiver_names(settings) if settings.alerting.route is None else list(settings.alerting.receivers)
-        return json_answer([{"name": name} for name in names])
+        of_request = wanted(asked.query)
+        return json_answer([{"name": name} for name in names if of_request.has_receiver(name)])
 
     def _alerts(self, asked: Asked) -> Answer:
         return _in_parts(self._answers().alerts(wanted(asked.query)))
@@ -152,7 +153,9 @@ class Api:
         return AlertAnswers(self._store, self._active, self._settings(), self._clock.now_ms())
 
     def _silences(self, asked: Asked) -> Answer:
-        return json_answer(silences.listed(self._store, filters(parsed(asked.query)), self._clock.now_ms()))
+        found = parsed(asked.query)
+        states = [state for state, is_wanted in flags(found, silences.STATES).items() if is_wanted]
+        return json_answer(silences.listed(self._store, filters(found), self._clock.now_ms(), states))
 
     def _silence(self, asked: Asked) -> Answer:
         found = silences.one(self._store, asked.silence_id, self._clock.now_ms())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from app.alerting.dispatch.matchers import Matcher, made, parse_matchers
+from app.alerting.dispatch.matchers import Matcher, all_match, made, parse_matchers
 from app.alertmanager.answers import ApiError
 
 MAX_FILTERS = 100
@@ -23,10 +23,23 @@ class Wanted:
     matchers: tuple[Matcher, ...] = ()
     receiver: Matcher | None = None
     """Over `receiver`, the name of one."""
+    receiver_labels: tuple[Matcher, ...] = ()
+    """Over the labels of a receiver; its `name` is the only one here."""
     active: bool = True
     silenced: bool = True
     inhibited: bool = True
     muted: bool = True
+
+    @property
+    def any_receiver(self) -> bool:
+        """Whether it is all the same who is told."""
+        return self.receiver is None and not self.receiver_labels
+
+    def has_receiver(self, name: str) -> bool:
+        """Whether what this one is told is wanted."""
+        if self.receiver is not None and not self.receiver.matches({"receiver": name}):
+            return False
+        return all_match(self.receiver_labels, {"name": name})
 
 
 def parsed(query: str) -> dict[str, list[str]]:
@@ -47,13 +60,19 @@ def wanted(query: str) -> Wanted:
     return Wanted(
         filters(found),
         _receiver(found.get("receiver", [""])[-1]),
-        **{name: _flag(name, found.get(name, ["true"])[-1]) for name in ("active", "silenced", "inhibited", "muted")},
+        filters(found, "receiver_matchers"),
+        **flags(found, ("active", "silenced", "inhibited", "muted")),
     )
 
 
-def filters(found: dict[str, list[str]]) -> tuple[Matcher, ...]:
-    """Of all parameters `filter`; raises ApiError."""
-    texts = found.get("filter", [])
+def flags(found: dict[str, list[str]], names: Sequence[str]) -> dict[str, bool]:
+    """Of parameters that are true unless they are given; raises ApiError."""
+    return {name: _flag(name, found.get(name, ["true"])[-1]) for name in names}
+
+
+def filters(found: dict[str, list[str]], name: str = "filter") -> tuple[Matcher, ...]:
+    """Of all parameters of this name; raises ApiError."""
+    texts = found.get(name, [])
     try:
         matchers = tuple(matcher for text in texts for matcher in _some(text))
     except ValueError as error:
@@ -86,4 +105,4 @@ def _flag(name: str, text: str) -> bool:
     raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: found {text[:50]!r}; expected true or false")
 
 
-__all__ = ["Wanted", "filters", "parsed", "wanted"]
+__all__ = ["Wanted", "filters", "flags", "parsed", "wanted"]

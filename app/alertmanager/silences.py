@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -31,7 +31,7 @@ _OURS = 0xC1057E2CE90080008000_000000000000
 _NUMBER_BITS = 48
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
-_STATES = ("active", "pending", "expired")
+STATES = ("active", "pending", "expired")
 _REQUIRED = ("comment", "createdBy", "endsAt", "matchers", "startsAt")
 _MISSING, _WRONG_TYPE, _UNREADABLE = 602, 601, 400
 """Codes of go-swagger, which Alertmanager tells."""
@@ -70,12 +70,17 @@ def _matcher_json(name: str, operator: str, value: str) -> dict[str, Any]:
     return {"isEqual": operator in ("=", "=~"), "isRegex": "~" in operator, "name": name, "value": value}
 
 
-def listed(store: Store, filters: Sequence[Matcher], now_ms: int) -> list[dict[str, Any]]:
-    """Active ones first, the next to end first; then pending and expired ones. Raises StoreError."""
+def listed(
+    store: Store, filters: Sequence[Matcher], now_ms: int, states: Collection[str] = STATES
+) -> list[dict[str, Any]]:
+    """Those in these states: active ones first, the next to end first; then pending and expired ones.
+
+    Raises StoreError.
+    """
     found = store.silences_since(now_ms - RETENTION_MS, MAX_LISTED)
     told = [(one, silence_json(one, now_ms)) for one in found if all_match(filters, _as_labels(one.silence))]
     told.sort(key=lambda pair: _place(pair[0].silence, pair[1]["status"]["state"]))
-    return [shown for _, shown in told]
+    return [shown for _, shown in told if shown["status"]["state"] in states]
 
 
 def _as_labels(row: SilenceRow) -> dict[str, str]:
@@ -85,7 +90,7 @@ def _as_labels(row: SilenceRow) -> dict[str, str]:
 
 def _place(row: SilenceRow, state: str) -> tuple[int, int, int]:
     by_state = {"active": row.until_ms, "pending": row.starts_ms, "expired": -row.until_ms}
-    return _STATES.index(state), by_state[state], row.id
+    return STATES.index(state), by_state[state], row.id
 
 
 def one(store: Store, text: str, now_ms: int) -> dict[str, Any] | None:
@@ -221,4 +226,4 @@ def _invalid(message: str, code: int) -> ApiError:
     return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message, code)
 
 
-__all__ = ["end", "listed", "number_of", "one", "put", "silence_json", "silence_uuid"]
+__all__ = ["STATES", "end", "listed", "number_of", "one", "put", "silence_json", "silence_uuid"]

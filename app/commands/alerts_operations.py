@@ -32,6 +32,7 @@ from app.commands.alerts_options import (
     time_ms,
 )
 from app.commands.friendly import EXIT_FAILED
+from app.commands.friendly import JsonOption as PrintJsonOption
 from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import format_duration, parse_duration_ms
@@ -40,6 +41,7 @@ from app.store.api import Store
 from app.store.models import AlertRow, SilenceRow
 
 MAX_PREVIEWED = 50
+MAX_NAME_SHOWN = 16
 
 
 def acknowledge(
@@ -50,6 +52,7 @@ def acknowledge(
         str | None, typer.Option("--for", metavar="DURATION", help="Then they fire again, unless they are over: 2 h.")
     ] = None,
     note: NoteOption = "",
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Acknowledge alerts: somebody looks after them. An id that names none, or several, acknowledges nothing; of one
     that cannot be acknowledged any more it is told, and the exit code is 1."""
@@ -59,11 +62,15 @@ def acknowledge(
         operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms(), for_ms=for_ms)
         return "is acknowledged." if for_ms is None else f"is acknowledged for {format_duration(for_ms)}."
 
-    _each(alerts, config, store, do)
+    _each(alerts, config, store, do, as_json=as_json)
 
 
 def unacknowledge(
-    alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
+    alerts: AlertsArgument,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    note: NoteOption = "",
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Take acknowledgements back: the alerts fire, and are told again."""
 
@@ -71,11 +78,15 @@ def unacknowledge(
         operations.unacknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
         return "fires again."
 
-    _each(alerts, config, store, do)
+    _each(alerts, config, store, do, as_json=as_json)
 
 
 def close(
-    alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
+    alerts: AlertsArgument,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    note: NoteOption = "",
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Close alerts by hand: they are over, whatever their query says. With a further match they fire again."""
 
@@ -83,7 +94,7 @@ def close(
         operations.close(found, alert_id, actor(), note, SystemClock().now_ms())
         return "is closed."
 
-    _each(alerts, config, store, do)
+    _each(alerts, config, store, do, as_json=as_json)
 
 
 def assign(
@@ -93,6 +104,7 @@ def assign(
     to: Annotated[str | None, typer.Option("--to", metavar="NAME", help="Whose they are; else yours.")] = None,
     nobody: Annotated[bool, typer.Option("--nobody", help="They are nobody's in particular.")] = False,
     note: NoteOption = "",
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Assign alerts: whose they are to look after stands beside them. Nobody is told."""
     if nobody and to is not None:
@@ -103,12 +115,14 @@ def assign(
         operations.assign(found, alert_id, name, actor(), note, SystemClock().now_ms())
         return f"is assigned to {inert(name or 'nobody')}."
 
-    _each(alerts, config, store, do)
+    _each(alerts, config, store, do, as_json=as_json)
 
 
-def _each(alerts: Sequence[str], config: Path | None, store: Path | None, do: Callable[[Store, str], str]) -> None:
+def _each(
+    alerts: Sequence[str], config: Path | None, store: Path | None, do: Callable[[Store, str], str], *, as_json: bool
+) -> None:
     """Do something to each; of one that refuses it is told, and the others go on."""
-    is_refused = False
+    results: list[dict[str, Any]] = []
     with opened(config, store) as found:
         for alert_id in dict.fromkeys(found.alert(alert).alert.id for alert in alerts):
             try:
@@ -117,10 +131,14 @@ def _each(alerts: Sequence[str], config: Path | None, store: Path | None, do: Ca
                 if len(alerts) == 1:
                     raise
                 typer.echo(f"clustercep: {inert(error)}", err=True)
-                is_refused = True
+                results.append({"id": alert_id, "done": False, "error": str(error)})
             else:
-                typer.echo(f"{alert_id} {told}")
-    if is_refused:
+                results.append({"id": alert_id, "done": True, "error": None})
+                if not as_json:
+                    typer.echo(f"{alert_id} {told}")
+    if as_json:
+        print_json(results)
+    if not all(result["done"] for result in results):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -152,6 +170,7 @@ def silence(
     ] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Show what it would hide now; change nothing.")] = False,
     note: NoteOption = "",
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Send no messages for some time (2 h unless told otherwise) for what matches: an alert's query and key, or
     matchers as Alertmanager has them. Alerts that match fire silenced."""
@@ -163,13 +182,17 @@ def silence(
         ends_ms = _end_ms(for_, end, starts_ms, now_ms)
         wanted = silencing(matchers, starts_ms, ends_ms, recurrence, now_ms)
         if preview:
-            _preview(operations.hidden_by(found, matchers))
+            _preview(operations.hidden_by(found, matchers), as_json=as_json)
             return
-        n_silenced = operations.silence_matching(found, wanted, actor(), note, now_ms)
+        made = operations.make_silence(found, wanted, actor(), note, now_ms)
+    if as_json:
+        told = {"what": matchers_text(matchers), "from": iso(starts_ms), "until": iso(ends_ms)}
+        print_json({"number": made.id, **told, "open_alerts": made.n_alerts})
+        return
     when = "" if starts_ms <= now_ms else f" from {iso(starts_ms)[:19]}Z"
     how_long = format_duration(ends_ms - starts_ms)
     shown = plain(matchers_text(matchers), 500)
-    typer.echo(f"{shown} is silent for {how_long}{when}; {n_silenced} open alert(s) with it.")
+    typer.echo(f"{shown} is silent for {how_long}{when}; {made.n_alerts} open alert(s) with it. Silence {made.id}.")
 
 
 def _matchers(found: Store, what: Sequence[str], *, every_key: bool) -> Matchers:
@@ -210,7 +233,11 @@ def _intervals(config: Path | None, names: Sequence[str] | None) -> list[dict[st
     return [interval_section(interval) for name in names for interval in known[name].time_intervals]
 
 
-def _preview(alerts: Sequence[AlertRow]) -> None:
+def _preview(alerts: Sequence[AlertRow], *, as_json: bool) -> None:
+    if as_json:
+        names = ("id", "query", "severity", "state", "silenced", "summary")
+        print_json([{name: getattr(row, name) for name in names} for row in alerts])
+        return
     table = Table("alert", "severity", "state", "summary")
     for row in alerts[:MAX_PREVIEWED]:
         standing = state_text(row.state, row.silenced)
@@ -232,6 +259,7 @@ def edit_silence(
     during: DuringOption = None,
     always: Annotated[bool, typer.Option("--always", help="It recurs no longer: it holds from start to end.")] = False,
     note: Annotated[str | None, typer.Option(help="In place of its comment.")] = None,
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Change a silence that is not over."""
     now_ms = SystemClock().now_ms()
@@ -245,7 +273,11 @@ def edit_silence(
     )
     with opened(config, store) as found:
         operations.edit_silence(found, number, edit, actor(), now_ms)
-    typer.echo(f"Silence {number} is changed.")
+        row = next((row for row in found.silences(now_ms) if row.id == number), None)
+    if as_json:
+        print_json(None if row is None else _silence_json(row, now_ms))
+    else:
+        typer.echo(f"Silence {number} is changed.")
 
 
 def silences(
@@ -261,24 +293,26 @@ def silences(
     if as_json or format_ is Format.JSON:
         print_json([_silence_json(row, now_ms) for row in rows])
         return
-    table = Table("number", "what", "is", "from", "until", "by", "why")
+    console = table_console(whole_lines=True)
+    if not rows:
+        console.print("No silence holds.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("number", "is", "from (UTC)", "until (UTC)", "by", "what and why"):
+        table.add_column(name, no_wrap=name != "what and why")  # Rich makes those narrower that may wrap
     for row in rows:
         recurs = " at times" if row.recurrence else ""
-        table.add_row(
+        why = f": {plain(row.reason)}" if row.reason else ""
+        cells = (
             str(row.id),
-            Text(plain(silence_text(row), 500)),
             f"{stands(row, now_ms)}{recurs}",
-            iso(row.starts_ms)[:19],
-            iso(row.until_ms)[:19],
-            Text(plain(row.actor)),
-            Text(plain(row.reason)),
+            iso(row.starts_ms)[:16],
+            iso(row.until_ms)[:16],
+            plain(row.actor)[:MAX_NAME_SHOWN],
         )
-    fold(table)
-    console = table_console()
-    if rows:
-        console.print(table)
-    else:
-        console.print("No silence holds.")
+        what = Text(f"{plain(silence_text(row), 500)}{why}", overflow="fold")  # what it hides is never cut off
+        table.add_row(*(Text(cell, no_wrap=True) for cell in cells), what)
+    console.print(table)
 
 
 def _silence_json(row: SilenceRow, now_ms: int) -> dict[str, Any]:
@@ -298,10 +332,14 @@ def unsilence(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of the silence, as 'alerts silences' shows it.")],
     config: ConfigOption = None,
     store: StoreOption = None,
+    as_json: PrintJsonOption = False,
 ) -> None:
     """End a silence: its open alerts are no longer silenced, unless another silence covers them."""
     with opened(config, store) as found:
         n_again = operations.end_silence(found, number, actor(), SystemClock().now_ms())
+    if as_json:
+        print_json({"number": number, "open_alerts": n_again})
+        return
     typer.echo(f"Silence {number} is over; {n_again} open alert(s) are silenced no longer.")
 
 
@@ -309,10 +347,14 @@ def resend(
     config: ConfigOption = None,
     store: StoreOption = None,
     receiver: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this receiver was not told.")] = None,
+    as_json: PrintJsonOption = False,
 ) -> None:
     """Send again the messages that were given up, under the same Idempotency-Key."""
     with opened(config, store) as found:
         again = operations.send_again(found, {receiver: ()}, actor(), SystemClock().now_ms())
+    if as_json:
+        print_json({"pending": again.n_pending, "overtaken": again.n_overtaken})
+        return
     typer.echo(f"{again.n_pending} message(s) will be sent again.")
     if again.n_overtaken:
         typer.echo(f"{again.n_overtaken} stay given up: there is a later message of the same alert.")

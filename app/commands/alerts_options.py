@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import getpass
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from app.alerting.people import Person, Role
 from app.alerting.text import plain
+from app.commands.friendly import print_json
 from app.config import load_settings
 from app.durations import parse_duration_ms
 from app.errors import AppError
@@ -85,6 +85,18 @@ def fold(table: Table) -> None:
         column.overflow = "fold"
 
 
-def print_json(value: Any) -> None:
-    """On standard output, in ASCII."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=True))
+__all__ = [
+    "AlertArgument",
+    "AlertsArgument",
+    "ConfigOption",
+    "Format",
+    "FormatOption",
+    "JsonOption",
+    "NoteOption",
+    "StoreOption",
+    "actor",
+    "fold",
+    "opened",
+    "print_json",
+    "time_ms",
+]

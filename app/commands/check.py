@@ -10,6 +10,7 @@ import engine
 from app.alerting.delivery import endpoint_of
 from app.alerting.dispatch.doubts import doubts, template_doubts
 from app.alerting.dispatch.routes import Routing
+from app.alerting.labels import possible_labels
 from app.alerting.receivers.sample import sample_news
 from app.alerting.text import plain
 from app.config import load_settings
@@ -91,7 +92,8 @@ def _routing_doubts(settings: Settings, loaded: Loaded) -> Iterator[str]:
         severities = {
             name: None if info.severity is None else info.severity.value for name, info in loaded.infos.items()
         }
-        yield from doubts(routing, severities, alerting.external_labels)
+        labels = possible_labels(loaded.infos.values(), alerting.external_labels)
+        yield from doubts(routing, severities, alerting.external_labels, labels)
 
 
 def _jinja_doubts(settings: Settings, returned: set[str]) -> Iterator[str]:

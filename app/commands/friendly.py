@@ -5,6 +5,7 @@ Exit codes: 0 fine, 1 a negative result, 2 a mistake of the user's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -29,6 +30,13 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", "-c", metavar="FILE", help="Settings; else $CLUSTERCEP_CONFIG, else config.yaml."),
 ]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def print_json(value: object) -> None:
+    """On standard output, in ASCII."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=True))
 
 
 def friendly(command: Callable[P, R]) -> Callable[P, R]:
@@ -58,4 +66,4 @@ def settings_of(config: Path | None, *, least_level: str | None = None) -> Setti
     return settings
 
 
-__all__ = ["EXIT_FAILED", "EXIT_MISTAKE", "ConfigOption", "friendly", "settings_of"]
+__all__ = ["EXIT_FAILED", "EXIT_MISTAKE", "ConfigOption", "JsonOption", "friendly", "print_json", "settings_of"]

@@ -141,6 +141,7 @@ def match(
         OutputFormat,
         typer.Option("--format", help="One JSON object per line, a table for people, Parquet, or a stream of Arrow."),
     ] = OutputFormat.JSONL,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where Parquet or Arrow goes; else standard output.")
     ] = None,
@@ -150,6 +151,7 @@ def match(
     Every event has `type` and a time in ms: `t`, or `t_lo` and `t_hi` (both inclusive); `id` is the row number (from
     1) unless given. The exit code is 0 with matches, 1 without, 2 on a bad query or input.
     """
+    format_ = OutputFormat.JSONL if as_json else format_
     override = Override(confidence, None if ties is None else ast.Ties[ties.name], limit)
     try:
         _register(aggregate or [])
@@ -163,6 +165,9 @@ def match(
         _fail(error)
     _report_cut(rows)
     found = bool(len(rows) or (sink and sink.n_rows))
+    if not found and format_ is OutputFormat.TABLE:
+        n_events = len(job.events.batch)
+        typer.echo(f"No match among {n_events:,} event{'' if n_events == 1 else 's'}.")
     raise typer.Exit(EXIT_MATCHES if found else EXIT_NO_MATCH)
 
 

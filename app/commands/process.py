@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from app.commands.friendly import EXIT_FAILED, EXIT_MISTAKE, ConfigOption, friendly, settings_of
+from app.commands.friendly import (
+    EXIT_FAILED,
+    EXIT_MISTAKE,
+    ConfigOption,
+    JsonOption,
+    friendly,
+    print_json,
+    settings_of,
+)
 from app.console import inert, table_console
 from app.errors import AppError
 
@@ -143,11 +151,21 @@ def replay(
 
 
 @friendly
-def check(config: ConfigOption = None) -> None:
+def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Validate the configuration and every query; print all that is wrong. Exit 2 when something is."""
     from app.commands.check import check_all
 
     report = check_all(config)
+    if as_json:
+        print_json(
+            {
+                "problems": report.problems,
+                "warnings": report.warnings,
+                "queries": report.n_queries,
+                "receivers": report.n_receivers,
+            }
+        )
+        raise typer.Exit(EXIT_MISTAKE if report.problems else 0)
     for warning in report.warnings:
         typer.echo(inert(f"warning: {warning}"), err=True)
     for problem in report.problems:
@@ -164,6 +182,7 @@ def run_query_tests(
         list[Path] | None, typer.Argument(metavar="[QUERIES]...", help="Folders or .cep files; else queries.directory.")
     ] = None,
     config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the test file beside each query and print what differs. Exit 1 when something does.
 
@@ -179,6 +198,10 @@ def run_query_tests(
         results = run_tests(places, load_event_types())
     except CasesError as error:
         raise AppError(str(error)) from None
+    n_failed = sum(not result.passed for result in results)
+    if as_json:
+        print_json([result.as_json() for result in results])
+        raise typer.Exit(EXIT_FAILED if n_failed else 0)
     for result in results:
         typer.echo(f"{'ok  ' if result.passed else 'FAIL'} {inert(result.path)} ({len(result.cases)} cases)")
         for complaint in result.complaints:
@@ -188,7 +211,6 @@ def run_query_tests(
                 typer.echo(f"     case {case.name!r}:")
                 for line in case.complaints:
                     typer.echo(f"       {inert(line)}")
-    n_failed = sum(not result.passed for result in results)
     typer.echo(f"{len(results) - n_failed} of {len(results)} queries pass.")
     if n_failed:
         raise typer.Exit(EXIT_FAILED)

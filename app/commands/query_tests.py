@@ -56,6 +56,11 @@ class QueryResult:
     complaints: list[str] = field(default_factory=list)
     """What is wrong with the files themselves."""
 
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        cases = [{"name": case.name, "complaints": case.complaints} for case in self.cases]
+        return {"path": str(self.path), "passed": self.passed, "complaints": self.complaints, "cases": cases}
+
     @property
     def passed(self) -> bool:
         """True when there is nothing to complain of."""

@@ -13,7 +13,7 @@ from app.alerting.dispatch.matchers import matchers_text
 from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.text import plain
 from app.clock import SystemClock
-from app.commands.alerts_options import Format, FormatOption, print_json
+from app.commands.alerts_options import Format, FormatOption, JsonOption, print_json
 from app.commands.friendly import EXIT_FAILED, ConfigOption, friendly
 from app.config import load_settings
 from app.console import inert, table_console
@@ -32,17 +32,19 @@ def who_is_told(
         typer.Option("--verify-receivers", metavar="A,B", help="Exit 1 unless exactly these are told, in this order."),
     ] = None,
     format_: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """Print which receivers are told of an alert with these labels, in which group and when. Exit 1 when nobody is."""
     settings, of_alert = load_settings(config), dict(map(_label, labels))
     told = _told(settings, of_alert)
     names = [str(found["receiver"]) for found in told if found["why_not"] is None]
-    if format_ is Format.JSON:
+    if as_json or format_ is Format.JSON:
         print_json(told)
-    for found in told if format_ is Format.TABLE else ():
-        typer.echo(inert(_line(found)))
-    if not told and format_ is Format.TABLE:
-        typer.echo("Nobody: there are no receivers.")
+    else:
+        for found in told:
+            typer.echo(inert(_line(found)))
+        if not told:
+            typer.echo("Nobody: there are no receivers.")
     if verify is not None and names != [name.strip() for name in verify.split(",") if name.strip()]:
         typer.echo(inert(f"expected {verify}; found {','.join(names) or 'nobody'}"), err=True)
         raise typer.Exit(EXIT_FAILED)
@@ -50,9 +52,12 @@ def who_is_told(
         raise typer.Exit(EXIT_FAILED)
 
 
-def show(config: ConfigOption = None) -> None:
+def show(config: ConfigOption = None, format_: FormatOption = Format.TABLE, as_json: JsonOption = False) -> None:
     """Print the routing tree: matchers, receivers, grouping and times."""
     routing = Routing.of(load_settings(config).alerting)
+    if as_json or format_ is Format.JSON:
+        print_json(None if routing is None else _route_json(routing.root))
+        return
     if routing is None:
         typer.echo("There is no alerting.route: each receiver is told of each alert by itself.")
         return
@@ -122,6 +127,25 @@ def _line(found: dict[str, Any]) -> str:
     if found.get("muted"):
         parts.append(f"now {found['muted']}")
     return "  ".join(parts)
+
+
+def _route_json(route: Route) -> dict[str, Any]:
+    """A node with what it has from those above."""
+    second = route.escalation
+    return {
+        "receiver": route.receiver,
+        "matchers": [str(matcher) for matcher in route.matchers],
+        "continue": route.goes_on,
+        "group_by": list(route.group_by),
+        "group_wait_ms": route.timing.group_wait_ms,
+        "group_interval_ms": route.timing.group_interval_ms,
+        "repeat_interval_ms": route.timing.repeat_interval_ms,
+        "mute_time_intervals": [interval.name for interval in route.mute],
+        "active_time_intervals": [interval.name for interval in route.active],
+        "labels": dict(route.labels),
+        "escalation": None if second is None else {"receiver": second.route.receiver, "after_ms": second.after_ms},
+        "routes": list(map(_route_json, route.routes)),
+    }
 
 
 def _tree(route: Route) -> Tree:

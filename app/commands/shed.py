@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.friendly import ConfigOption, friendly, settings_of
+from app.commands.friendly import ConfigOption, JsonOption, friendly, print_json, settings_of
 from app.shedding_model import EventsBy
 
 shed_cli = typer.Typer(
@@ -74,14 +74,19 @@ def train(
 def show(
     model: Annotated[Path, typer.Argument(metavar="FILE", help="What 'clustercep shed train' wrote.")],
     config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what a model says that partial matches and events are worth. Exit 2 where it does not fit the queries."""
     from app.console import inert
     from app.live.assembly import checked_queries
-    from app.shedding_model import described, read_model
+    from app.shedding_model import as_mapping, described, read_model
 
     queries = {query.name: query for query in checked_queries(settings_of(config)).compiled}
-    for line in described(read_model(model, queries)):
+    read = read_model(model, queries)
+    if as_json:
+        print_json(as_mapping(read))
+        return
+    for line in described(read):
         typer.echo(inert(line))
 
 

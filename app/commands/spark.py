@@ -22,6 +22,7 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", "-c", metavar="FILE", help="Settings; else $CLUSTERCEP_CONFIG, else config.yaml."),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -54,6 +55,7 @@ def ingest(
         str | None, typer.Option("--max-file-size", metavar="SIZE", help="Larger files are skipped: 512 MiB.")
     ] = None,
     output: Annotated[str, typer.Option("--format", metavar="table|json", help="How the report is printed.")] = "table",
+    as_json: JsonOption = False,
 ) -> None:
     """Read job histories, Rumen traces, container and daemon logs and Ganglia's RRDs into the event store.
 
@@ -61,7 +63,7 @@ def ingest(
     """
     options = {
         "--config": config, "--master": master, "--store": store, "--time-zone": time_zone, "--layout": layout,
-        "--max-file-size": max_file_size, "--format": output,
+        "--max-file-size": max_file_size, "--format": "json" if as_json else output,
     }  # fmt: skip
     raise typer.Exit(run_spark_job("ingest", [*words_of(options), "--", *paths]))
 
@@ -88,4 +90,4 @@ def words_of(options: Mapping[str, object]) -> list[str]:
     return [f"{name}={os.fspath(value) if isinstance(value, Path) else value}" for name, value in given.items()]
 
 
-__all__ = ["ConfigOption", "MasterOption", "StoreOption", "ingest", "run_spark_job", "words_of"]
+__all__ = ["ConfigOption", "JsonOption", "MasterOption", "StoreOption", "ingest", "run_spark_job", "words_of"]

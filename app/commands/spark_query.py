@@ -26,6 +26,7 @@ def query(
     format_: Annotated[
         str, typer.Option("--format", metavar="table|jsonl|csv|parquet", help="jsonl: as `clustercep match` prints.")
     ] = "table",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
     out: Annotated[
         str | None, typer.Option("--out", metavar="PATH", help="Where rows go; for parquet any URL that Hadoop knows.")
     ] = None,
@@ -59,7 +60,7 @@ def query(
     words = words_of(
         {
             "--from": from_, "--to": to, "--config": config, "--master": master, "--store": store,
-            "--format": format_, "--out": out, "--confidence": confidence, "--limit": limit,
+            "--format": "jsonl" if as_json else format_, "--out": out, "--confidence": confidence, "--limit": limit,
         }
     )  # fmt: skip
     words += [f"--param={value}" for value in param or ()]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from app.alerting.recorder import Recorder
@@ -276,6 +279,98 @@ def test_help_tells_what_each_command_tells_of_itself() -> None:
         assert told.startswith(entry.help), name
         assert command.name == name
     assert group.get_command(context, "nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("alerts", "list", "--severity", "critcal"), "'critcal' is not one of 'info', 'warning', 'critical'; did you"),
+        (("alerts", "list", "--severity", "critcal"), "did you mean 'critical'?"),
+        (("match", "q.cep", "e.jsonl", "--format", "xml"), "'xml' is not one of 'jsonl', 'table', 'parquet', 'arrow'"),
+        (("alerts", "list", "--limit", "many"), "Invalid value for '--limit': expected a valid integer"),
+        (("match", "q.cep", "e.jsonl", "--confidence", "2"), "expected less than or equal to 1"),
+        (("report", "--order", "lots"), "did you mean 'lost'?"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_told_in_plain_words(words: tuple[str, ...], complaint: str) -> None:
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+    assert "Value error" not in result.output
+    assert "Input should" not in result.output
+
+
+WITHOUT_JSON = {
+    *("run", "dashboard", "api", "stream"),  # they run until they are ended, and tell by their log
+    *("replay", "demo", "warm", "shed train"),  # they make files, of which the demo's summary is JSON
+    "explain",  # has --dot
+}
+
+
+def test_every_command_that_answers_prints_json() -> None:
+    assert {name for name, command in leaves() if not takes(command, "--json")} == WITHOUT_JSON
+
+
+def leaves() -> Iterator[tuple[str, Any]]:
+    """All commands without commands of their own, by what is typed."""
+    group = typer.main.get_command(cli)
+    assert isinstance(group, typer.core.TyperGroup)
+    for name in COMMANDS:
+        command: Any = group.get_command(typer.Context(group), name)
+        below = getattr(command, "commands", {})
+        yield from ((f"{name} {sub}", found) for sub, found in below.items())
+        if not below:
+            yield name, command
+
+
+def takes(command: Any, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
+
+
+def test_answers_as_json(filled: Path) -> None:
+    def told(*words: str | Path, code: int = 0) -> Any:
+        result = invoke(*words, "--json")
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout)
+
+    config = ("-c", filled)
+    firing, resolved = (str(a["id"]) for a in alerts_of(filled))
+    assert told("check", *config) == {"problems": [], "warnings": [], "queries": 1, "receivers": 0}
+    (tested,) = told("test", filled.parent / "queries", code=1)
+    assert (tested["passed"], tested["cases"]) == (False, [])
+    assert "needs a test file" in tested["complaints"][0]
+    refused, done = told("alerts", "ack", resolved, firing, *config, code=1)
+    assert (done, refused["done"]) == ({"id": firing, "done": True, "error": None}, False)
+    assert "only firing alerts" in refused["error"]
+    hidden = told("alerts", "silence", firing, "--preview", *config)
+    assert [(alert["id"], alert["state"]) for alert in hidden] == [(firing, "acknowledged")]
+    made = told("alerts", "silence", firing, "--note", "why", *config)
+    assert (made["number"], made["open_alerts"]) == (1, 1)
+    changed = told("alerts", "edit-silence", "1", "--note", "other", *config)
+    assert (changed["number"], changed["why"], changed["what"]) == (1, "other", made["what"])
+    assert told("alerts", "unsilence", "1", *config) == {"number": 1, "open_alerts": 1}
+    assert told("alerts", "silences", *config) == []
+    assert told("alerts", "resend", *config) == {"pending": 0, "overtaken": 0}
+    (filled.parent / "queries/pair.cep").write_text("PATTERN PATTERN")
+    assert told("check", *config, code=2)["problems"][0].count("pair.cep") == 1
+
+
+def test_a_silence_is_told_by_its_number_and_silences_fit_80_columns(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = str(alerts_of(filled)[0]["id"])
+    said = invoke("alerts", "silence", firing, "-c", filled, "--note", "new disks", "--for", "2 h").stdout
+    assert said.endswith("Silence 1.\n")
+    silence = 'host=~"node(1|2|3|4|5|6|7|8|9|10|11|12|13)"'
+    assert invoke("alerts", "silence", silence, "-c", filled).stdout.endswith("Silence 2.\n")
+    piped = invoke("alerts", "silences", "-c", filled).stdout
+    assert len(piped.splitlines()) == 3, "what is piped has a line for each"
+    assert "from (UTC)" in piped
+    monkeypatch.setattr("app.commands.alerts_operations.table_console", lambda **_: Console(width=80))
+    shown = invoke("alerts", "silences", "-c", filled).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    first_column = shown.splitlines()[0].index("what and why")
+    assert silence in "".join(line[first_column:].strip() for line in shown.splitlines()), "it is never cut off"
 
 
 def test_help_and_version_load_nothing_else() -> None:

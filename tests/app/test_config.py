@@ -129,7 +129,22 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("sources: {prometheus: {interval: 91 s}}", ["sources.prometheus.interval", "more than 90 s"]),
         ("sources: {prometheus: {more_metrics: {'a b': {metric: x}}}}", ["more_metrics", "'a b'", "a metric's name"]),
         ("sources: {remote_write: {address: 0.0.0.0}}", ["sources.remote_write", "not loopback", "token_file"]),
-        ("sources: 3", ["sources", "found 3"]),
+        ("sources: 3", ["sources", "found 3", "expected a mapping, as in name: value"]),
+        ("alerting: {receivers: {ops: }}", ["alerting.receivers.ops", "expected a mapping, as in name: value"]),
+        ("log: {level: inof}", ["log.level", "found 'inof'", "did you mean 'info'?"]),
+        ("queries: {severities: {q: critcal}}", ["queries.severities.q", "did you mean 'critical'?"]),
+        ("dashboard: {anonymous_role: operater}", ["dashboard.anonymous_role", "did you mean 'operator'?"]),
+        ("alerting: {receivers: {ops: {kind: slak}}}", ["alerting.receivers.ops", "did you mean 'slack'?"]),
+        (
+            "alerting: {receivers: {ops: {kind: email, tls: startls}}}",
+            ["alerting.receivers.ops.tls: found a value that is not shown", "did you mean 'starttls'?"],
+        ),
+        ("alerting: {receivers: [{name: ops}]}", ["alerting.receivers: found no mapping", "as in ops: {url_file: "]),
+        ("alerting: {receivers: {ops: {msteamsv2_configs: []}}}", ["here it is kind: teams, its settings beside it"]),
+        ("alerting: {receivers: {ops: {telegram_configs: []}}}", ["here it is kind: apprise"]),
+        ("inhibit_rules: []", ["inhibit_rules: found an unknown key", "it belongs below alerting: indent it by two"]),
+        ("global: {}", ["global: found an unknown key", "belong to receivers here: docs/alerting.md"]),
+        ("alerting: {route: {receiver: ops}}", ["there is no receiver 'ops'; expected receivers: there are none"]),
         ("load: {low_ratio: 2}", ["load.low_ratio", "found 2", "less than or equal to 1"]),
         ("web: {port: no}", ["web.port", "found False", "a number"]),
         ("web: {port: 65536}", ["web.port", "found 65536", "less than or equal to 65535"]),
@@ -160,6 +175,21 @@ def test_mistakes_name_key_found_and_expected(tmp_path: Path, text: str, expecte
     found = complaints(tmp_path, text)
     assert [part for part in expected if part not in found] == []
     assert "hunter2" not in found
+
+
+def test_what_is_wrong_in_a_list_is_not_told_as_an_empty_list_too(tmp_path: Path) -> None:
+    interval = "{name: x, time_intervals: [{weekdays: [mondy]}]}"
+    told = complaints(tmp_path, f"alerting: {{time_intervals: [{interval}]}}")
+    assert "found 'mondy'; expected one of sunday, monday" in told
+    assert len(told.splitlines()) == 1
+    told = complaints(tmp_path, "alerting: {time_intervals: [{name: x, time_intervals: []}]}")
+    assert "alerting.time_intervals.0.time_intervals: " in told
+
+
+def test_a_choice_of_the_environment_is_told_the_nearest(tmp_path: Path) -> None:
+    told = complaints(tmp_path, "log: {level: info}", CLUSTERCEP__LOG__LEVEL="warnin")
+    assert "found 'warnin' in $CLUSTERCEP__LOG__LEVEL" in told
+    assert "did you mean 'warning'?" in told
 
 
 def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:

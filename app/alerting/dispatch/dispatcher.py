@@ -334,6 +334,11 @@ class Dispatcher:
             )  # fmt: skip
         writer.groups.add_told(told)
 
+    def _route_labels(self, group: AlertGroupRow) -> dict[str, str]:
+        routing = self._telling.routing
+        route = None if routing is None else routing.route(group.route)
+        return {} if route is None else dict(route.labels)
+
     def _message(
         self,
         writer: Writer,
@@ -360,6 +365,7 @@ class Dispatcher:
             n_firing=len(found.firing),
             n_resolved=len(found.resolved) + len(found.later) + len(before),
             n_left_out=len(in_order) + len(found.later) - len(snapshots),
+            route_labels=self._route_labels(group),
         )
         content = sorted(f"{member.alert_id} {member.alert_id in firing} {member.revision}" for member in in_order)
         key = digest("group message", group.id, group.receiver, str(group.n_told), *content)

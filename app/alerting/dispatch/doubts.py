@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app.alerting.dispatch.matchers import Matchers
-from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.payload import read_template
 from app.alerting.text import names_in
 from app.errors import ConfigError
@@ -23,8 +23,10 @@ FIELDS = frozenset(_FIELDS.split())
 _ASPECTS = ("first", "last", "max", "min")
 
 
-def doubts(routing: Routing, severities: Mapping[str, str | None], external_labels: Collection[str]) -> Iterator[str]:
-    """`severities`: of each query that runs; None: it raises no alerts."""
+def doubts(
+    routing: Routing, severities: Mapping[str, str | None], external_labels: Collection[str], labels: Collection[str]
+) -> Iterator[str]:
+    """`severities`: of each query that runs; None: it raises no alerts. `labels`: all that alerts may have."""
     yield from _receivers_without_route(routing)
     alerting = {name: severity for name, severity in severities.items() if severity is not None}
     known = {"severity": set(alerting.values()), "alertname": set(alerting)}
@@ -34,12 +36,35 @@ def doubts(routing: Routing, severities: Mapping[str, str | None], external_labe
         places.append((f"alerting.inhibit_rules.{number}.target_matchers", rule.target))
     for place, matchers in places:
         yield from _without_alerts(place, matchers, known, external_labels)
+    yield from _without_label(places, labels)
+    yield from _labels_of_routes(routing.root)
 
 
 def _receivers_without_route(routing: Routing) -> Iterator[str]:
     routed = {route.receiver for route in routing.root.all()}
     for name in sorted(routing.receivers.keys() - routed):
         yield f"alerting.receivers.{name}: no route leads to it, so it is told nothing"
+
+
+def _without_label(places: Sequence[tuple[str, Matchers]], labels: Collection[str]) -> Iterator[str]:
+    """Conditions that no alert fulfils, since none has the label; each label once, with the first place."""
+    told: dict[str, list[str]] = {}
+    for place, matchers in places:
+        for matcher in matchers:
+            if matcher.name not in labels and not matcher.matches({}):
+                told.setdefault(matcher.name, []).append(f"{place}: no alert has the label of {matcher}")
+    for name, (first, *others) in sorted(told.items()):
+        more = f" (nor of {len(others)} more such matcher{'s' if len(others) > 1 else ''})" if others else ""
+        yield f"{first}{more}; alerting.external_labels gives {name} to all alerts, else these lead nowhere"
+
+
+def _labels_of_routes(route: Route, above: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Alertmanager fills them in where they are templates of Go."""
+    for name, text in sorted(route.labels.items()):
+        if "{{" in text and (above is None or above.get(name) != text):
+            yield f"alerting.route: {route.key}: its label {name} is a template of Go, which stays in messages as it is"
+    for child in route.routes:
+        yield from _labels_of_routes(child, route.labels)
 
 
 def _without_alerts(

@@ -70,7 +70,7 @@ def parse_interval(section: Mapping[str, Any]) -> TimeInterval:
         raise ValueError(f"unknown key {unknown[0]!r}; expected {', '.join(KEYS)}")
     return TimeInterval(
         times=_each(section, "times", _time_range),
-        weekdays=_each(section, "weekdays", lambda text: _named_range(text, WEEKDAYS, 0)),
+        weekdays=_weekdays(section),
         days_of_month=_each(section, "days_of_month", _day_range),
         months=_each(section, "months", lambda text: _named_range(text, MONTHS, 1)),
         years=_each(section, "years", _year_range),
@@ -111,6 +111,16 @@ def _each(section: Mapping[str, Any], key: str, parse: Any) -> tuple[Range, ...]
         raise ValueError(f"{key}: {error}") from None
 
 
+def _weekdays(section: Mapping[str, Any]) -> tuple[Range, ...] | None:
+    """A range that goes on behind saturday, such as friday:monday, is two."""
+    last_day = len(WEEKDAYS) - 1
+    found = _each(section, "weekdays", lambda text: _named_range(text, WEEKDAYS, 0, goes_round=True))
+    if found is None:
+        return None
+    parts = [((first, last),) if first <= last else ((first, last_day), (0, last)) for first, last in found]
+    return tuple(part for of_one in parts for part in of_one)
+
+
 def _time_range(item: object) -> Range:
     if not isinstance(item, Mapping) or set(item) != {"start_time", "end_time"}:
         raise ValueError(f"found {item!r}; expected start_time and end_time")
@@ -137,8 +147,8 @@ def _ends(item: object) -> tuple[str, str]:
     return first.strip(), (last or first).strip()
 
 
-def _named_range(item: object, names: Sequence[str], first_number: int) -> Range:
-    """A name or a range of names; months may be numbers, too."""
+def _named_range(item: object, names: Sequence[str], first_number: int, *, goes_round: bool = False) -> Range:
+    """A name or a range of names; months may be numbers, too. `goes_round`: the end may stand before the start."""
 
     def number(text: str) -> int:
         if text in names:
@@ -148,8 +158,8 @@ def _named_range(item: object, names: Sequence[str], first_number: int) -> Range
         raise ValueError(f"found {text!r}; expected one of {', '.join(names)}")
 
     first, last = map(number, _ends(item))
-    if first > last:
-        raise ValueError(f"found {item!r}; expected an end that is not before the start (the week begins on sunday)")
+    if first > last and not goes_round:
+        raise ValueError(f"found {item!r}; expected an end that is not before the start")
     return first, last
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting.notices import Snapshot
@@ -38,6 +38,8 @@ class GroupNotice:
     """Of all alerts, as n_resolved."""
     n_resolved: int
     n_left_out: int = 0
+    route_labels: dict[str, str] = field(default_factory=dict)
+    """What the route says of itself."""
 
     @property
     def status(self) -> str:
@@ -55,6 +57,7 @@ class GroupNotice:
                 "n_firing": self.n_firing,
                 "n_resolved": self.n_resolved,
                 "n_left_out": self.n_left_out,
+                **({"route_labels": self.route_labels} if self.route_labels else {}),
             },
             "alerts": [alert.as_json() for alert in self.alerts],
         }
@@ -98,6 +101,7 @@ def group_payload(notice: GroupNotice, receiver: str, external_url: str) -> dict
         "groupLabels": notice.labels,
         "commonLabels": notice.common_labels,
         "commonAnnotations": common([annotations_of(alert) for alert in notice.alerts]),
+        "routeLabels": notice.route_labels,
         "externalURL": external_url,
         "notification_reason": notice.reason,
         "alerts": [_alert(alert, external_url) for alert in notice.alerts],

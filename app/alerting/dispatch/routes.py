@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from app.alerting.dispatch.inhibition import InhibitRule
@@ -42,6 +42,8 @@ class Route:
     mute: tuple[TimeIntervalSettings, ...] = ()
     active: tuple[TimeIntervalSettings, ...] = ()
     escalation: Escalation | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """For messages: what those of the nodes above say, unless its own say otherwise."""
     routes: tuple[Route, ...] = ()
 
     def matched(self, labels: Mapping[str, str]) -> list[Route]:
@@ -199,6 +201,7 @@ def _route(
         timing=replace(above.timing, **given),
         mute=tuple(intervals[name] for name in settings.mute_time_intervals),
         active=tuple(intervals[name] for name in settings.active_time_intervals),
+        labels={**above.labels, **settings.labels},
     )
     route = replace(route, escalation=_escalation(settings, route, above.escalation))
     below = tuple(_route(child, route, intervals, n_of_kind) for child in settings.routes)
@@ -219,6 +222,7 @@ def _escalation(settings: RouteSettings, route: Route, above: Escalation | None)
         goes_on=False,
         group_by=route.group_by,
         timing=replace(route.timing, group_wait_ms=0),
+        labels=route.labels,
     )
     return Escalation(after_ms, second)
 

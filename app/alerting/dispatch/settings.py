@@ -83,6 +83,16 @@ def _merge_older(section: object, prefix: str) -> object:
     return merged
 
 
+MAX_ROUTE_LABELS, MAX_ROUTE_LABEL_CHARS = 50, 1_000
+
+
+def _texts(value: object) -> object:
+    """Values without quotes, such as `tier: 1`, are texts, too."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: str(one) if isinstance(one, int | float) else one for name, one in value.items()}
+
+
 class RouteSettings(Section):
     """A node of the routing tree."""
 
@@ -98,12 +108,24 @@ class RouteSettings(Section):
     escalate_after_ms: RouteDuration | None = Field(default=None, ge=SECOND_MS, le=MAX_INTERVAL_MS)
     mute_time_intervals: tuple[str, ...] = ()
     active_time_intervals: tuple[str, ...] = ()
+    labels: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default={}, max_length=MAX_ROUTE_LABELS)
+    """Of the route, for messages: they change nothing about who is told."""
     routes: tuple[RouteSettings, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
     def _older(cls, section: object) -> object:
         return _merge_older(section, "")
+
+    @field_validator("labels")
+    @classmethod
+    def _labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        for name, value in labels.items():
+            if not name or len(name) > 200 or not name.isprintable():
+                raise ValueError(f"found {name[:50]!r}; expected a label's name of 1 to 200 characters")
+            if len(value) > MAX_ROUTE_LABEL_CHARS:
+                raise ValueError(f"{name} has {len(value)} characters; expected at most {MAX_ROUTE_LABEL_CHARS}")
+        return labels
 
     @field_validator("group_by")
     @classmethod

@@ -25,6 +25,7 @@ def values_of_news(news: News) -> dict[str, Any]:
         "reason": "" if group is None else group.reason,
         "group_labels": {} if group is None else dict(group.labels),
         "common_labels": dict(news.common_labels),
+        "route_labels": {} if group is None else dict(group.route_labels),
         "n_alerts": len(news.alerts) + news.n_left_out,
         "n_firing": news.n_firing,
         "n_resolved": news.n_resolved,

@@ -111,6 +111,9 @@ def test_which_alerts_are_wanted(api: Served) -> None:
         "?receiver=ops": {"t1", "t2", "t3"},
         "?receiver=op": set(),
         "?receiver=o.s|none": {"t1", "t2", "t3"},
+        "?receiver_matchers=name%3Dops": {"t1", "t2", "t3"},
+        "?receiver_matchers=name!%3Dops": {"n1"},
+        "?receiver_matchers=owner%3D%22me%22": set(),
     }.items():
         assert set(states(api.alerts(query.replace('"', "%22").replace("{", "%7B").replace("}", "%7D")))) == expected, (
             query
@@ -124,6 +127,7 @@ def test_which_alerts_are_wanted(api: Served) -> None:
         ("?filter=", "bad matcher format: ''"),
         ("?filter=a%3D~%28", "bad matcher format: '(' is no regular expression of RE2"),
         ("?filter=a%3D~%28a%7B900%7D%29%7B900%7D", "bad matcher format"),
+        ("?receiver_matchers=foo", "bad matcher format: 'foo'"),
         ("?receiver=%28", "failed to parse receiver param: '(' is no regular expression"),
         ("?active=perhaps", "active: found 'perhaps'; expected true or false"),
         ("?filter=a%3D%FF", "the query of the address cannot be read"),
@@ -160,6 +164,19 @@ def test_groups_are_those_of_the_routes(api: Served) -> None:
     active = api.get("/api/v2/alerts/groups?active=true&inhibited=false&receiver=ops").json
     assert [values(g["alerts"], "host") for g in active] == [["n2"]]
     assert api.get("/api/v2/alerts/groups?filter=host%3Dn9").json == []
+
+
+def test_groups_say_what_their_routes_say_of_themselves(store: Store, tmp_path: Path) -> None:
+    fire(store, slow("t1", "n1"), lost("n1"))
+    labels = {"team": "data"}
+    below = {"matchers": ['alertname="slow"'], "labels": {"tier": 2}}
+    route = {"receiver": "ops", "group_by": ["alertname"], "labels": labels, "routes": [below]}
+    with served(store, tmp_path, settings=configured(route=route)) as api:
+        told = {g["labels"]["alertname"]: g["routeLabels"] for g in api.get("/api/v2/alerts/groups").json}
+        assert told == {"slow": {**labels, "tier": "2"}, "node-lost": labels}
+        found = api.get("/api/v2/alerts/groups?receiver_matchers=name%3Ddb").json
+        assert found == []
+        assert api.get("/api/v2/receivers?receiver_matchers=name%3D~d.").json == [{"name": "db"}]
 
 
 def test_a_muted_route_suppresses_its_groups(store: Store, tmp_path: Path) -> None:

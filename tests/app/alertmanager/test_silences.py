@@ -115,6 +115,14 @@ def test_which_are_listed_and_in_which_order(api: Served) -> None:
     shown = [(s["matchers"][0]["value"], s["status"]["state"]) for s in api.get("/api/v2/silences").json]
     assert shown == [("soon", "active"), ("late", "active"), ("pending", "pending"), ("over", "expired")]
     assert [s["matchers"][0]["value"] for s in api.get("/api/v2/silences?filter=host%3D~%22l.*%22").json] == ["late"]
+    for query, expected in (
+        ("?expired=false", ["soon", "late", "pending"]),
+        ("?active=false", ["pending", "over"]),
+        ("?active=false&pending=0&expired=true", ["over"]),
+    ):
+        listed = api.get(f"/api/v2/silences{query}").json
+        assert [s["matchers"][0]["value"] for s in listed] == expected
+    assert api.get("/api/v2/silences?active=perhaps").status == 400
     api.clock.advance_to(NOW_MS + 24 * 5 * HOUR_MS + 1)
     assert "over" not in {s["matchers"][0]["value"] for s in api.get("/api/v2/silences").json}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -30,6 +31,17 @@ def test_a_receiver_is_told_of_a_marked_alert_and_of_its_end(tmp_path: Path) -> 
     assert alert["labels"]["alertname"] == "clustercep-test"
     assert alert["annotations"]["summary"].startswith("This is a test of the receiver ops")
     assert alert["fingerprint"] == resolved["alerts"][0]["fingerprint"]
+
+
+def test_answers_as_json(tmp_path: Path) -> None:
+    with webhook(202) as hook:
+        code, said = run(tmp_path, f'{{ops: {{url: "{hook.url}"}}}}', "ops", "--json")
+    told = {"firing": "answered 202", "resolved": "answered 200"}
+    answers = [{"state": state, "answer": answer} for state, answer in told.items()]
+    assert (code, json.loads(said)) == (0, {"receiver": "ops", "kind": "webhook", "answers": answers})
+    with webhook(404) as hook:
+        code, said = run(tmp_path, f'{{ops: {{url: "{hook.url}"}}}}', "ops", "--json")
+    assert (code, json.loads(said)["answers"]) == (1, [{"state": "firing", "error": "answered 404"}])
 
 
 def test_what_is_refused_says_so(tmp_path: Path) -> None:

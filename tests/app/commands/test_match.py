@@ -84,6 +84,8 @@ def test_standard_input(tmp_path: Path) -> None:
 def test_exit_code_1_without_matches(tmp_path: Path) -> None:
     result = match(tmp_path, json_lines(ROWS[:1] + ROWS[2:]))
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "")
+    result = match(tmp_path, json_lines(ROWS[:1] + ROWS[2:]), options=["--format", "table"])
+    assert (result.exit_code, result.stdout, result.stderr) == (1, f"No match among {len(ROWS) - 1} events.\n", "")
 
 
 @pytest.mark.parametrize("data", ["", "\n", "type,t\n"])

@@ -30,6 +30,7 @@ alerting:
       group_wait: 10s
     - matchers: ['severity="page"']
     - matchers: ['alertname="no-such-query"']
+      labels: {{team: etl, why: "{{{{ .GroupLabels.job }}}}"}}
 """
 
 
@@ -75,6 +76,18 @@ def test_the_tree_is_shown(config: Path) -> None:
     ]
 
 
+def test_both_print_json(config: Path) -> None:
+    code, text = run("routes", "test", "severity=info", "--json", "-c", config)
+    assert (code, [found["receiver"] for found in json.loads(text)]) == (0, ["ops"])
+    code, text = run("routes", "show", "--json", "-c", config)
+    tree = json.loads(text)
+    assert (code, tree["receiver"], tree["matchers"], tree["group_by"]) == (0, "ops", [], ["alertname"])
+    first, *_, last = tree["routes"]
+    assert (first["receiver"], first["continue"], first["group_wait_ms"]) == ("db", True, 10_000)
+    assert (last["matchers"], last["group_by"]) == (['alertname="no-such-query"'], ["alertname"])
+    assert last["labels"]["team"] == "etl"
+
+
 def test_what_is_no_label_is_a_mistake(config: Path) -> None:
     assert run("routes", "test", "critical", "-c", config)[0] == 2
 
@@ -88,9 +101,23 @@ def test_check_tells_what_is_perhaps_not_meant(config: Path) -> None:
         'severity="page"}: no severity of a query fulfils severity="page"; there are critical, info, warning',
         'no query fulfils alertname="no-such-query"',
         "receivers.ops.template: no alert has {severty}; ",
+        "its label why is a template of Go, which stays in messages as it is",
     ):
         assert part in told
-    assert len(report.warnings) == 4
+    assert len(report.warnings) == 5
+
+
+def test_check_tells_of_labels_that_no_alert_has(config: Path) -> None:
+    tree = """
+    - {matchers: [service="files", job=~".+", attempt_id=~".+"]}
+    - {matchers: [service=~"a|b", team!="x", cluster=~".*"]}
+    - {matchers: [service!~"|x", site="here"]}
+"""
+    config.write_text(CONFIG.replace("receivers:", "external_labels: {site: here}\n  receivers:", 1) + tree)
+    (told,) = [warning for warning in check_all(config).warnings if "no alert has the label" in warning]
+    assert 'service="files",' in told
+    assert 'no alert has the label of service="files" (nor of 2 more such matchers); ' in told
+    assert "alerting.external_labels gives service to all alerts" in told
 
 
 @pytest.mark.parametrize(
@@ -112,6 +139,26 @@ def test_mistakes_are_refused_with_their_place(config: Path, before: str, after:
     assert re.search(problem, found), found
     assert "Value error" not in found
     assert "127.0.0.1" not in found, "addresses may hold secrets"
+
+
+def test_examples_of_the_page_are_right(tmp_path: Path) -> None:
+    page = (ROOT / "docs/alerting.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 3
+    for name in ("ops.url", "on-call.url", "pagerduty.key", "slack.url"):
+        (tmp_path / name).write_text(f"http://127.0.0.1:9/{name}" if name.endswith("url") else "K0123456789")
+    path = tmp_path / "config.yaml"
+    for example in examples:
+        text = example.replace("/etc/clustercep/", f"{tmp_path}/")
+        if not text.startswith("alerting:"):  # a part of it
+            receivers = "{ops: {url: 'http://127.0.0.1:9/ops'}, on-call: {url: 'http://127.0.0.1:9/on-call'}}"
+            text = f"alerting:\n  receivers: {receivers}\n{text}"
+        path.write_text(f"queries: {{directory: {ROOT / 'queries'}}}\n{text}")
+        report = check_all(path)
+        assert (report.problems, report.warnings) == ((), ()), example
+        if "group_by" in example:
+            code, told = run("routes", "test", "severity=critical", "alertname=node-lost", "-c", path)
+            assert (code, [line.split()[0] for line in told.splitlines()]) == (0, ["on-call"])
 
 
 def test_both_tell_of_escalation(config: Path) -> None:

@@ -43,6 +43,15 @@ def test_what_was_learned_is_shown(model: Path, tmp_path: Path) -> None:
     assert "Events TaskSample" not in result.stdout, "another one would take its place"
 
 
+def test_what_was_learned_is_shown_as_json(model: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["shed", "show", str(model), "--json", "--config", str(config(tmp_path))])
+    told = json.loads(result.stdout)
+    assert told["n_events"] > 6_000
+    assert {one["query"] for one in told["partial_matches"]} >= {"mapper-straggler-running"}
+    assert all(one["n_events"] > 0 for one in told["events"] if one["matches_each"] is not None)
+    assert "LoadStd" in {one["type"] for one in told["events"]}
+
+
 def test_a_model_that_fits_is_taken(model: Path, tmp_path: Path) -> None:
     report = check_all(config(tmp_path, model=model))
     assert report.problems == ()

@@ -16,10 +16,12 @@ from app.alerting.dispatch import dispatcher
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
 from app.alerting.dispatch.routes import Routing
+from app.alerting.links import Links
 from app.alerting.operations import silence, silence_matching
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.people import Person
 from app.alerting.receivers.news import News
+from app.alerting.receivers.template_values import values_of_news
 from app.alerting.silencing import read_matchers, silencing
 from app.errors import StoreError
 from app.store import Store, open_store
@@ -412,6 +414,7 @@ def test_the_webhook_of_a_group_is_alertmanagers_version_4(store: Store) -> None
         "receiver": "ops",
         "groupLabels": {"alertname": "slow"},
         "commonLabels": {"alertname": "slow", "severity": "warning", "host": "node1"},
+        "routeLabels": {},
         "externalURL": "http://127.0.0.1:8501",
         "notification_reason": "first notification",
     }
@@ -419,6 +422,30 @@ def test_the_webhook_of_a_group_is_alertmanagers_version_4(store: Store) -> None
     assert "alert_id" not in annotations
     assert sorted((a["status"], a["labels"]["task_id"]) for a in alerts) == [("firing", "t1"), ("firing", "t2")]
     assert {a["fingerprint"] for a in alerts} == {fingerprint(labels_of(s)) for s in news.alerts}
+
+
+def test_labels_of_a_route_and_those_above_stand_in_its_messages(store: Store) -> None:
+    labels = """
+  labels: {team: data, tier: 1}
+  routes:
+  - matchers: [alertname="slow"]
+    labels: {team: etl}
+"""
+    world = World(store, TREE + labels)
+    world.fire("t1")
+    world.fire("t2", query="chatty")
+    world.wait(WAIT_MS)
+    told = {}
+    for row in store.notifications():
+        links = Links("http://127.0.0.1:8501")
+        news = News.of(row.payload, row.fingerprint, row.idempotency_key, "ops", world.now_ms, links)
+        told[news.alerts[0].query] = news.webhook()["routeLabels"]
+        assert values_of_news(news)["route_labels"] == news.webhook()["routeLabels"]
+    assert told == {"slow": {"team": "etl", "tier": "1"}, "chatty": {"team": "data", "tier": "1"}}
+    world.configure(TREE)
+    world.fire("t3")
+    world.wait(INTERVAL_MS)
+    assert store.notifications()[-1].payload["group"].get("route_labels") is None
 
 
 def test_a_transaction_that_fails_loses_no_alert_of_another_tree(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

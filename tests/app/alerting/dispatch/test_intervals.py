@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.alerting.dispatch.intervals import parse_interval
+from app.alerting.dispatch.intervals import interval_section, parse_interval
 
 
 def at(text: str, zone: str = "UTC") -> int:
@@ -29,6 +29,11 @@ def at(text: str, zone: str = "UTC") -> int:
             {"weekdays": ["monday:friday"]},
             ["2027-03-01T12:00", "2027-03-05T12:00"],
             ["2027-03-06T12:00", "2027-03-07T12:00"],
+        ),
+        (
+            {"weekdays": ["friday:monday"]},
+            ["2027-03-05T12:00", "2027-03-06T12:00", "2027-03-07T12:00", "2027-03-08T12:00"],
+            ["2027-03-04T12:00", "2027-03-09T12:00"],
         ),
         ({"weekdays": ["Saturday", "sunday"]}, ["2027-03-06T12:00", "2027-03-07T12:00"], ["2027-03-08T12:00"]),
         (
@@ -63,6 +68,12 @@ def test_a_place_has_its_own_midnight_and_summer() -> None:
     assert not nights.holds(at("2027-01-31T05:30"))
 
 
+def test_days_over_the_week_s_end_are_written_as_older_alertmanagers_read_them() -> None:
+    assert interval_section(parse_interval({"weekdays": ["friday:monday", "wednesday"]})) == {
+        "weekdays": ["friday:saturday", "sunday:monday", "wednesday:wednesday"],
+    }
+
+
 def test_a_time_without_quotes_is_what_was_meant() -> None:
     assert parse_interval({"times": [{"start_time": 600, "end_time": 720}]}).times == ((600, 720),)
 
@@ -72,7 +83,6 @@ def test_a_time_without_quotes_is_what_was_meant() -> None:
     [
         {"weekday": ["monday"]},
         {"weekdays": "monday"},
-        {"weekdays": ["friday:monday"]},
         {"weekdays": ["mon"]},
         {"months": ["13"]},
         {"days_of_month": ["0"]},
