@@ -34,6 +34,9 @@ from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
 
+EVENT_STORE = "event-store"
+"""The folder below the store's where history is kept unless `spark.store` says otherwise."""
+
 MAX_SKEW_MS = HOUR_MS
 MAX_OFFSET_MS = DAY_MS
 """A clock that is further off is set, not bounded."""
@@ -635,7 +638,7 @@ class Settings(BaseSettings):
     @property
     def event_store_url(self) -> str:
         """Of the store that the jobs on Spark fill and read: any URL that Hadoop knows, or a path of this machine."""
-        return self.spark.store or str(self.store.directory.absolute() / "event-store")
+        return self.spark.store or str(self.store.directory.absolute() / EVENT_STORE)
 
     @classmethod
     def settings_customise_sources(

@@ -8,10 +8,11 @@ from app.settings import Severity
 from app.store.states import OPEN_STATES, SILENCED
 
 PRIMARY_BUTTONS = """<style>
-button[kind="primary"]:not(:disabled) { background-color: #1f5f99; border-color: #1f5f99; color: #ffffff; }
-button[kind="primary"]:not(:disabled):hover { background-color: #2f78bd; border-color: #2f78bd; }
+button[kind^="primary"]:not(:disabled) { background-color: #1f5f99; border-color: #1f5f99; color: #ffffff; }
+button[kind^="primary"]:not(:disabled):hover { background-color: #2f78bd; border-color: #2f78bd; }
 </style>"""
-"""White text on them reads at 4.5 : 1 in both modes, which no one colour does that is also text on dark ground."""
+"""Those of forms, too (`primaryFormSubmit`). White text on them reads at 4.5 : 1 in both modes, which no colour does
+that is also text on dark ground."""
 
 BadgeColor = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
 

@@ -88,16 +88,21 @@ def demo(
 def dashboard(
     config: ConfigOption = None,
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store: a replay's.")
+        Path | None,
+        typer.Option("--store", metavar="FOLDER", help="Another store: a replay's folder, or one that ingest filled."),
     ] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Another port than dashboard.port.")] = None,
 ) -> None:
     """Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM."""
+    from app.chosen_store import has_store
     from app.commands.dashboard import run_dashboard
 
     settings = settings_of(config)
-    if store is not None and not (store / "clustercep.db").is_file():
-        raise AppError(f"{store}: no store there; expected a folder with clustercep.db")
+    if store is not None and not has_store(store):
+        raise AppError(
+            f"{store}: no store there; expected a folder with clustercep.db, or with a history that "
+            "`clustercep ingest` filled"
+        )
     raise typer.Exit(run_dashboard(settings, config=config, store_folder=store, port=port, announce=typer.echo))
 
 

@@ -80,7 +80,7 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
         left_out = f" {compared.n_left_out:,} shorter peers are not drawn." if compared.n_left_out else ""
         st.caption(f"{', '.join(told)}; ▶ marks this alert's.{left_out}")
     if (over_time := curve(kept, parameters)) is not None:
-        st.altair_chart(value_curve(over_time), width="stretch", alt="Its values over time")
+        st.altair_chart(value_curve(over_time, times.zone().key), width="stretch", alt="Its values over time")
         if over_time.threshold is not None:
             st.caption(f"The dashed line is the threshold ({over_time.threshold:.4g}).")
 

@@ -33,7 +33,12 @@ def chosen(store: Store) -> AlertFilter:
             from_ms, to_ms = times.open_span_picker("alerts-when")
     text, query, job, host = st.columns((3, 3, 3, 2), vertical_alignment="bottom")
     said = text.text_input(
-        "Search", key="text", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Title, job, user, queue"
+        "Search",
+        key="text",
+        bind="query-params",
+        max_chars=MAX_NAME_CHARS,
+        placeholder="Any text",
+        help="In the title, query, job, user, queue and attempt.",
     )
     queries = query.multiselect("Query", _query_names(store), key="query", bind="query-params", placeholder="Any query")
     job_id = job.text_input(

@@ -9,7 +9,7 @@ import pandas as pd
 
 from app.durations import format_duration
 from dashboard.alerts.comparison import Comparison, Curve
-from dashboard.charts.axes import BLUE, GREY, VERMILION
+from dashboard.charts.axes import BLUE, GREY, VERMILION, layered
 
 BAR_PX = 22
 CURVE_PX = 200
@@ -27,7 +27,7 @@ def bars(found: Comparison) -> alt.LayerChart:
         }
     )
     longest = max([*data["seconds"], (found.threshold_ms or 0) / 1000])
-    axis = alt.Axis(labelLimit=260, ticks=False, domain=False)
+    axis = alt.Axis(labelLimit=260, ticks=False, domain=False, labelOverlap=False)  # each bar says what it is
     y = alt.Y("label:N", title=None, sort=labels, axis=axis)
     x = alt.X("seconds:Q", title="seconds", scale=alt.Scale(domain=[0, longest * 1.15 or 1]))
     colour = alt.Color(
@@ -40,14 +40,14 @@ def bars(found: Comparison) -> alt.LayerChart:
     layers: list[alt.Chart] = [drawn, told, _rule(found.average_ms / 1000, "average of its peers", [2, 2])]
     if found.threshold_ms is not None:
         layers.append(_rule(found.threshold_ms / 1000, "threshold", [6, 3]))
-    return alt.LayerChart(layer=layers).properties(height=BAR_PX * max(2, len(found.bars)))
+    return layered(*layers, height=BAR_PX * max(2, len(found.bars)))
 
 
-def curve(found: Curve) -> alt.LayerChart:
-    """The value over time, and where it is too much."""
+def curve(found: Curve, zone: str) -> alt.LayerChart:
+    """The value over time, and where it is too much. `zone`: of the browser that draws it, for the title."""
     times = pd.to_datetime([time_ms for time_ms, _ in found.points], unit="ms", utc=True)
     data = pd.DataFrame({"time": times, "value": [value for _, value in found.points]})
-    x = alt.X("time:T", title=None, axis=alt.Axis(format="%H:%M:%S", labelOverlap=True))
+    x = alt.X("time:T", title=f"Time ({zone})", axis=alt.Axis(format="%H:%M:%S", labelOverlap=True))
     tips = [alt.Tooltip("time:T", format="%Y-%m-%d %H:%M:%S"), alt.Tooltip("value:Q", format=".4~g")]
     line = alt.Chart(data).mark_line(point=True, color=BLUE).encode(
         x=x, y=alt.Y("value:Q", title=found.name), tooltip=tips
@@ -58,7 +58,7 @@ def curve(found: Curve) -> alt.LayerChart:
         layers.append(
             rule.mark_rule(color=VERMILION, strokeDash=[6, 3]).encode(y="at:Q", tooltip=["what:N", alt.Tooltip("at:Q")])
         )
-    return alt.LayerChart(layer=layers).properties(height=CURVE_PX)
+    return layered(*layers, height=CURVE_PX)
 
 
 def _rule(seconds: float, what: str, dash: list[int]) -> alt.Chart:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair as alt
 import pandas as pd
 
 from dashboard.charts.axes import BLUE, CATEGORIES, ORANGE, TimeAxis, bytes_axis, layered, top_legend, y_axis
+from dashboard.charts.marks import AlertMark, Threshold, alert_rules, threshold_rules
 from dashboard.units import size_texts
 
 KIND_NAMES = {"MAP": "mappers", "REDUCE": "reducers"}
 KIND_COLOURS = alt.Scale(domain=list(KIND_NAMES.values()), range=[BLUE, ORANGE])
 
 
-def life_time_chart(lives: pd.DataFrame, title: str) -> alt.LayerChart:
-    """Share of attempts that ran at most so long, a line per job; `lives`: job, life_ms, n, share (Figure 7 a, b)."""
+def life_time_chart(lives: pd.DataFrame, title: str, limits: Sequence[Threshold] = ()) -> alt.LayerChart:
+    """Share of attempts that ran at most so long, a line per job; `lives`: job, life_ms, n, share (Figure 7 a, b).
+
+    `limits`: in seconds.
+    """
     data = lives.assign(life_s=lives["life_ms"].astype(float) / 1000)[["job", "life_s", "n", "share"]]
     names = list(dict.fromkeys(data["job"]))
     base = alt.Chart(data).encode(
@@ -31,10 +37,11 @@ def life_time_chart(lives: pd.DataFrame, title: str) -> alt.LayerChart:
             alt.Tooltip("n:Q", title=title, format=",d"),
         ],
     )
-    return layered(base.mark_line(interpolate="step-after"), base.mark_point(size=18, filled=True), height=230)
+    lines = (base.mark_line(interpolate="step-after"), base.mark_point(size=18, filled=True))
+    return layered(*lines, *threshold_rules(limits, "x"), height=230)
 
 
-def progress_chart(curves: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
+def progress_chart(curves: pd.DataFrame, axis: TimeAxis, marks: Sequence[AlertMark] = ()) -> alt.LayerChart:
     """Attempts begun and finished so far; a band where times are intervals and the number is therefore not certain."""
     data = axis.data(curves, ["t_ms"]).assign(kind=curves["kind"].map(KIND_NAMES))
     colour = alt.Color("kind:N", scale=KIND_COLOURS, legend=top_legend(None))
@@ -55,11 +62,17 @@ def progress_chart(curves: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     if len(data) and (data["n_low"] != data["n_high"]).any():
         band = base.mark_area(interpolate="step-after", opacity=0.25)
         layers.insert(0, band.encode(y=y, y2="n_high:Q", color=colour, detail="what:N"))
-    return layered(*layers, height=220)
+    return layered(*layers, *alert_rules(marks, axis), height=220)
 
 
-def queue_chart(curve: pd.DataFrame, peak: tuple[float, float] | None, axis: TimeAxis) -> alt.LayerChart:
-    """Map output that waits for reducers; a band where times are intervals (Figure 7 c, d)."""
+def queue_chart(
+    curve: pd.DataFrame,
+    peak: tuple[float, float] | None,
+    axis: TimeAxis,
+    marks: Sequence[AlertMark] = (),
+    limits: Sequence[Threshold] = (),
+) -> alt.LayerChart:
+    """Map output that waits for reducers; a band where times are intervals (Figure 7 c, d). `limits`: in bytes."""
     sizes = {"at_least": size_texts(curve["bytes_low"]), "at_most": size_texts(curve["bytes_high"])}
     data = axis.data(curve.assign(**sizes), ["t_ms"])
     tips = [
@@ -86,7 +99,7 @@ def queue_chart(curve: pd.DataFrame, peak: tuple[float, float] | None, axis: Tim
             tooltip=[axis.tip("t_ms", "peak at"), alt.Tooltip("size:N", title="size")],
         )
         layers.append(mark.mark_point(shape="triangle-down", filled=True, size=90, color=ORANGE, yOffset=-7))
-    return layered(*layers, height=220)
+    return layered(*layers, *threshold_rules(limits, "y"), *alert_rules(marks, axis), height=220)
 
 
 __all__ = ["life_time_chart", "progress_chart", "queue_chart"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import altair as alt
@@ -25,6 +25,7 @@ from dashboard.charts.axes import (
     top_legend,
     y_axis,
 )
+from dashboard.charts.marks import AlertMark, alert_rules
 from dashboard.cluster.bins import TimeBins
 from dashboard.units import duration_texts, size_texts
 from engine.events import Float64Array
@@ -42,13 +43,15 @@ MAX_HEIGHT_PX = 1_000
 TIMES = ("start_lo_ms", "start_hi_ms", "end_lo_ms", "end_hi_ms")
 
 
-def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
-    """Bars by host and lane; `attempts` as of job_data.attempts with `lane` and `straggler` ("", or why it is one).
+def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis, marks: Sequence[AlertMark] = ()) -> alt.LayerChart:
+    """Bars by host and lane; `attempts` as of job_data.attempts with `lane`, `straggler` ("", or why it is one) and
+    `limit_ms` (how long the rule for stragglers lets it run).
 
-    Colour and end mark tell the status, a frame the stragglers, an inner stripe the phases of a reducer; pale ends are
-    times that are only known to lie within an interval.
+    Colour and end mark tell the status, a frame the stragglers, with a tick where each passed its limit, an inner
+    stripe the phases of a reducer; pale ends are times that are only known to lie within an interval.
     """
     rows = _with_rows(attempts)
+    rows = rows.assign(limit_at=rows["start_lo_ms"].astype(float) + rows["limit_ms"].astype(float))
     order = list(dict.fromkeys(rows.sort_values(["host_order", "lane"])["row"]))
     first_lanes = list(dict.fromkeys(rows[rows["lane"] == 0].sort_values("host_order")["row"]))
     # Of a host that has many lanes only the first is labelled.
@@ -57,7 +60,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         scale=alt.Scale(domain=order, paddingInner=0.15),
         axis=y_axis("Host", values=first_lanes, ticks=True, grid=True),
     )
-    data = axis.data(rows, TIMES)
+    data = axis.data(rows, (*TIMES, "limit_at"))
     data = data.assign(sure_from=data["start_hi_ms"], sure_to=np.maximum(data["start_hi_ms"], data["end_lo_ms"]))
     present = [status for status in STATUSES if status in set(data["status"])]
     status_scale = alt.Scale(domain=present, range=[STATUSES[status][0] for status in present])
@@ -65,7 +68,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     legend = top_legend("status", symbolType="square", symbolSize=110, symbolOpacity=1, symbolStrokeWidth=0)
     colour = alt.Color("status:N", scale=status_scale, legend=legend)
     columns = ["row", "attempt", "host_label", "kind", "status", "took", "straggler", "progress"]
-    bars = data[[*columns, *TIMES, "sure_from", "sure_to"]]
+    bars = data[[*columns, *TIMES, "limit_at", "sure_from", "sure_to"]]
     base = alt.Chart(bars).encode(y=y, tooltip=_tips(axis))
     layers = [base.mark_bar().encode(x=axis.x("sure_from"), x2="sure_to", color=colour)]
     layers += _unsure_ends(bars, axis, y, colour)
@@ -82,11 +85,17 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
                 tooltip=_tips(axis),
             )
         )
+        passed = framed[framed["limit_at"] < framed["end_hi_ms"]]
+        if len(passed):
+            tick = alt.Chart(passed).mark_tick(color=VERMILION, thickness=2.5)
+            tips = [alt.Tooltip("attempt:N", title="attempt"), axis.tip("limit_at", "straggler by the rule from")]
+            layers.append(tick.encode(y=y, x=axis.x("limit_at"), tooltip=tips))
     marked = bars[bars["status"] != "SUCCEEDED"]
     if len(marked):
         shape = alt.Shape("status:N", scale=shape_scale, legend=None)  # the page tells what the marks mean
         ends = alt.Chart(marked).mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.7)
         layers.append(ends.encode(y=y, x=axis.x("end_hi_ms"), color=colour, shape=shape, tooltip=_tips(axis)))
+    layers += alert_rules(marks, axis)
     per_row_px = min(18.0, max(6.0, MAX_HEIGHT_PX / max(1, len(order))))
     height = max(30, round(len(order) * per_row_px))
     phases = _phases(data, axis, y)
@@ -131,9 +140,17 @@ def density_chart(occupied: Float64Array, hosts: Sequence[str | None], bins: Tim
     )
 
 
-def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
-    """Fetches of map output as bars by the host that served them; `hosts` from the top; the longer, the brighter."""
-    labels = dict(zip(hosts, distinct_labels(hosts), strict=True))
+def fetch_chart(
+    pulls: pd.DataFrame,
+    hosts: list[str],
+    axis: TimeAxis,
+    blamed: Collection[str] = (),
+    marks: Sequence[AlertMark] = (),
+) -> Any:
+    """Fetches of map output as bars by the host that served them; `hosts` from the top, `blamed` ones with a mark; the
+    longer, the brighter."""
+    named = distinct_labels(hosts)
+    labels = {host: f"▶ {label}" if host in blamed else label for host, label in zip(hosts, named, strict=True)}
     shown = pulls.assign(source_host=pulls["source_host"].fillna(""))
     shown = shown[shown["source_host"].isin(labels)]
     data = axis.data(shown, ["t_from_ms", "t_to_ms"]).assign(
@@ -163,7 +180,7 @@ def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
     )
     bars = base.mark_bar(opacity=0.85).encode(x=axis.x("t_from_ms"), x2="t_to_ms")
     ends = base.mark_tick(thickness=2).encode(x=axis.x("t_to_ms"))  # the shortest bars are thinner than a pixel
-    return layered(bars, ends, height=max(40, 22 * len(labels)))
+    return layered(bars, ends, *alert_rules(marks, axis), height=max(40, 22 * len(labels)))
 
 
 def _with_rows(attempts: pd.DataFrame) -> pd.DataFrame:

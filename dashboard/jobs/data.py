@@ -112,11 +112,13 @@ def stragglers(table: pd.DataFrame, named: Mapping[str, Collection[str]]) -> pd.
     """Which attempts (rows as in `attempts`) are stragglers, and why.
 
     `named`: attempts that alerts of straggler queries name, each with the queries. Columns: `by_alert`, `by_rule`,
-    `mean_others_ms`, and `why` in words (empty for those that are none).
+    `mean_others_ms`, `limit_ms` (how long the rule lets it run; NaN where it has too few others), and `why` in words
+    (empty for those that are none).
     """
     by_alert = table["attempt_id"].isin(set(named))
     by_rule = pd.Series(False, index=table.index)
     mean_others = pd.Series(np.nan, index=table.index)
+    limit = pd.Series(np.nan, index=table.index)
     for _, part in table.groupby("kind"):
         duration = part["duration_ms"].astype(float)
         good = ((part["status"] == "SUCCEEDED") & duration.notna()).to_numpy(np.bool_)
@@ -126,6 +128,7 @@ def stragglers(table: pd.DataFrame, named: Mapping[str, Collection[str]]) -> pd.
             n_others > 0, (total - np.where(good, duration, 0.0)) / np.maximum(n_others, 1), np.nan
         )
         mean_others[part.index] = others
+        limit[part.index] = np.where(n_others >= STRAGGLER_OTHERS, straggler_limit_ms(others), np.nan)
         has_run = (part["status"] != NO_END).to_numpy(np.bool_)
         by_rule[part.index] = has_run & is_straggler(
             np.asarray(duration, np.float64), np.asarray(others, np.float64), n_others
@@ -134,7 +137,7 @@ def stragglers(table: pd.DataFrame, named: Mapping[str, Collection[str]]) -> pd.
         " and ".join([*(f"alert {query}" for query in sorted(named.get(name, ()))), *(["by the rule"] if rule else [])])
         for name, rule in zip(table["attempt_id"], by_rule, strict=True)
     ]
-    columns = {"by_alert": by_alert, "by_rule": by_rule, "mean_others_ms": mean_others}
+    columns = {"by_alert": by_alert, "by_rule": by_rule, "mean_others_ms": mean_others, "limit_ms": limit}
     return pd.DataFrame({**columns, "why": pd.Series(why, index=table.index, dtype=object)})
 
 
@@ -146,6 +149,20 @@ def is_straggler(duration_ms: Float64Array, mean_others_ms: Float64Array, n_othe
         & (duration_ms - mean_others_ms >= STRAGGLER_LEAST_MS)
     )
     return longer
+
+
+def straggler_limit_ms(mean_others_ms: Float64Array) -> Float64Array:
+    """How long STRAGGLER_RULE lets an attempt run, by the mean of the others."""
+    limit: Float64Array = np.maximum(STRAGGLER_FACTOR * mean_others_ms, mean_others_ms + STRAGGLER_LEAST_MS)
+    return limit
+
+
+def limit_of_kind_ms(table: pd.DataFrame, kind: str) -> float | None:
+    """The same for one more attempt of a kind, the others being those that succeeded; None where they are too few."""
+    good = table[(table["kind"] == kind) & (table["status"] == "SUCCEEDED")]["duration_ms"].dropna()
+    if len(good) < STRAGGLER_OTHERS:
+        return None
+    return float(straggler_limit_ms(np.array([good.mean()]))[0])
 
 
 @dataclass(frozen=True)

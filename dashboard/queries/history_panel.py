@@ -164,7 +164,7 @@ def _command(request: QueryRequest) -> None:
     is_file = same is not None and same.text == request.text
     used = [query.path for query in known.queries if query.name in request.others]
     chosen = settings()
-    elsewhere = bool(os.environ.get(STORE_VARIABLE)) and chosen.spark.store is None
+    elsewhere = bool(os.environ.get(STORE_VARIABLE)) and local_folder(chosen.event_store_url) is not None
     line = command_line(
         request.name if is_file else file,
         from_ms=request.from_ms,

@@ -293,7 +293,7 @@ def _attempts_on(host: str, axis: TimeAxis, log: EventSource) -> None:
         return
     drawn = chosen_attempts(table, pd.Series(False, index=table.index), MAX_BARS)
     st.altair_chart(
-        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts), straggler=""), axis),
+        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts), straggler="", limit_ms=float("nan")), axis),
         alt="Attempts that ran on the host",
     )
     left = f" The {len(drawn.attempts):,} that did not succeed or ran longest are drawn." if drawn.left_out else ""

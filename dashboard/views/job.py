@@ -11,47 +11,49 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.durations import format_size
 from app.heuristics.judging import NO_SPARK
-from dashboard import links, looks
-from dashboard.alerts.words import suspects
+from dashboard import links
+from dashboard.alerts import table as alert_table
 from dashboard.charts.axes import TimeAxis
-from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart, queue_chart
-from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
+from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart
+from dashboard.charts.job_timeline import attempt_chart, density_chart
+from dashboard.charts.marks import AlertMark, Threshold, marks_caption
 from dashboard.cluster.bins import bins_over, occupancy
 from dashboard.cluster.data import natural_key
 from dashboard.events.source import HISTORY, LIVE, PARAMETER, Source, sources, tell
 from dashboard.jobs.attempt_table import show_all, show_earlier, show_unusual
-from dashboard.jobs.curves import begun_and_finished, life_times, peak_of, queued_data, thinned_queue
+from dashboard.jobs.curves import begun_and_finished, life_times
 from dashboard.jobs.data import (
+    STRAGGLER_OTHERS,
     STRAGGLER_RULE,
     chosen_attempts,
-    fetches_by_host,
     lanes,
+    limit_of_kind_ms,
     stragglers,
 )
+from dashboard.jobs.fetches import blamed, show_fetches
 from dashboard.jobs.heuristics import advised, judge, rows
 from dashboard.jobs.list import QUIET, RUNNING
+from dashboard.jobs.queued import show_queued
 from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.jobs.unusual import unusual
 from dashboard.store import AlertFilter, AlertRow, live_store, settings
 from dashboard.text import inert, md
-from dashboard.times import duration, local, shown, zone
-from dashboard.units import duration_texts, size_texts
+from dashboard.times import duration, shown, zone
 from dashboard.views.jobs import SIGNS
 
 REFRESH_S = 10
 MANY_ATTEMPTS, MANY_REFRESH_S = 2_000, 60
 """A job of many attempts is a page of more than a megabyte: it is read again less often."""
 MAX_ALERTS = 50
+FIRST_ALERTS = 8
+"""They stand above all else; the others on demand."""
 MAX_STRAGGLER_ALERTS = 10_000
 MAX_BARS = 250
-MAX_FETCHES = 500
-MAX_FETCH_HOSTS = 20
 MAX_DENSITY_ROWS = 80
 MAX_DENSITY_COLUMNS = 120
-MAX_TABLE_ROWS = 500
 MAX_COMPARED = 5
+RULE = "the page's rule for stragglers"
 
 COMPARE = "compare"
 CORRECTED, ORIGINAL = "corrected", "as Dr. Elephant"
@@ -130,9 +132,18 @@ def _job(found: JobEvents, source: Source) -> None:
     show_unusual(found.attempts)
     show_earlier(found, source)
     axis = _axis(found)
-    _attempts(found, axis)
-    _progress(found, axis)
-    _queue(found, axis)
+    marks = [
+        AlertMark(alert.onset_ms, alert.severity, alert.query, alert.summary)
+        for alert in alerts
+        if axis.from_ms <= alert.onset_ms <= axis.to_ms
+    ]
+    if blame := blamed(alerts, found.pulls):
+        show_fetches(found.pulls, blame, axis, marks)
+    _attempts(found, axis, marks)
+    _progress(found, axis, marks)
+    show_queued(found, axis, marks)
+    if not blame:
+        show_fetches(found.pulls, {}, axis, marks)
     _life_times(found, source)
     if found.job["state"] not in (RUNNING, QUIET):
         _heuristics(found, source)
@@ -181,30 +192,12 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
     if not alerts:
         return
     st.subheader("Alerts")
-    state = st.dataframe(
-        [
-            {
-                "Severity": looks.signed(alert.severity),
-                "State": looks.standing(alert.state, alert.silenced),
-                "Began": local(alert.onset_ms),
-                "Query": inert(alert.query),
-                "Host": inert(suspects(alert)),
-                "Summary": inert(alert.summary, 300),
-            }
-            for alert in alerts
-        ],
-        hide_index=True,
-        height="content",
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config={"Began": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
-        key="job-alerts",
-    )
+    alert_table.show(alerts[:FIRST_ALERTS], "job-alerts", "Alerts of this job")
+    if others := alerts[FIRST_ALERTS:]:
+        with st.expander(f"{len(others):,} earlier ones", icon=":material/expand_more:"):
+            alert_table.show(others, "job-alerts-before", "Earlier alerts of this job")
     if len(alerts) == MAX_ALERTS:
         st.caption(f"The latest {MAX_ALERTS}; the page Alerts shows all of them.")
-    rows = state.selection.rows
-    if rows and rows[0] < len(alerts):
-        links.go("alert", id=alerts[rows[0]].id)
 
 
 def _axis(found: JobEvents) -> TimeAxis:
@@ -218,12 +211,12 @@ def _axis(found: JobEvents) -> TimeAxis:
     return TimeAxis(begin - margin, end + margin, zone().key, since, "the job's start")
 
 
-def _attempts(found: JobEvents, axis: TimeAxis) -> None:
+def _attempts(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
     st.subheader("Attempts by host")
     table = found.attempts
-    marks = stragglers(table, _named(str(found.job["job_id"])))
-    why = [inert(text, 120) for text in marks["why"]]
-    table = table.assign(straggler=why, mean_others_ms=marks["mean_others_ms"])
+    judged = stragglers(table, _named(str(found.job["job_id"])))
+    why = [inert(text, 120) for text in judged["why"]]
+    table = table.assign(straggler=why, mean_others_ms=judged["mean_others_ms"], limit_ms=judged["limit_ms"])
     drawn = chosen_attempts(table, table["straggler"] != "", MAX_BARS)
     if drawn.left_out:
         _density(table, axis)
@@ -234,12 +227,13 @@ def _attempts(found: JobEvents, axis: TimeAxis) -> None:
             "counts all of them."
         )
     st.altair_chart(
-        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts)), axis),
+        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts)), axis, marks),
         alt="Attempts of the job as bars over time, by host",
     )
     n_stragglers = int((table["straggler"] != "").sum())
     st.caption(
-        f"{n_stragglers:,} straggler{'' if n_stragglers == 1 else 's'}. {STRAGGLER_RULE} Marks at the end: a cross "
+        f"{n_stragglers:,} straggler{'' if n_stragglers == 1 else 's'}. {STRAGGLER_RULE} A tick on its bar is "
+        f"where it passed that. {marks_caption(marks)} Marks at the end: a cross "
         "failed, a square was killed, a triangle still runs or has no end; without a mark it succeeded. Attempts of a "
         "host at one time stand beneath each other; pale ends are times known only to lie in an interval."
     )
@@ -280,67 +274,12 @@ def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
     )
 
 
-def _progress(found: JobEvents, axis: TimeAxis) -> None:
+def _progress(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
     st.subheader("Attempts begun and finished")
     curves = begun_and_finished(found.attempts, found.known_until_ms)
-    st.altair_chart(progress_chart(curves, axis), alt="Cumulative number of attempts begun and finished over time")
-
-
-def _queue(found: JobEvents, axis: TimeAxis) -> None:
-    st.subheader("Queued data")
-    curve = queued_data(found.changes, found.known_until_ms)
-    if not len(curve):
-        st.info(
-            "No map output was queued for reducers, as far as is known. It takes the job history (what mappers wrote) "
-            "and the logs of containers (what reducers fetched).",
-            icon=":material/inbox:",
-        )
-    else:
-        peak = peak_of(curve)
-        st.altair_chart(
-            queue_chart(thinned_queue(curve), peak, axis), alt="Map output that waits for reducers, over time"
-        )
-        if peak is not None:
-            st.caption(
-                f"Map output that no reducer has fetched yet; at most {format_size(peak[1])}, at {shown(int(peak[0]))} "
-                "(the triangle)."
-            )
-        if float(curve["bytes_low"].min()) < 0:
-            st.caption(
-                "Below zero: fetches are known of mappers whose output is not (their history has not been read)."
-            )
-    _fetches(found, axis)
-
-
-def _fetches(found: JobEvents, axis: TimeAxis) -> None:
-    if not len(found.pulls):
-        return
-    by_host = fetches_by_host(found.pulls)
-    hosts = by_host["source_host"].tolist()[:MAX_FETCH_HOSTS]
-    longest = found.pulls.sort_values("period_ms", ascending=False, kind="stable")
-    drawn = longest[longest["source_host"].fillna("").isin(hosts)].head(MAX_FETCHES)
     st.altair_chart(
-        fetch_chart(drawn, hosts, axis), alt="Fetches of map output over time, by the host that served them"
+        progress_chart(curves, axis, marks), alt="Cumulative number of attempts begun and finished over time"
     )
-    if len(drawn) < len(found.pulls):
-        st.caption(
-            f"The {len(drawn):,} longest of {len(found.pulls):,} fetches, from the {len(hosts)} slowest of "
-            f"{len(by_host):,} hosts; the table counts all."
-        )
-    with st.expander("Fetches by source host"):
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Served by": [inert(host, 80) or "unknown" for host in by_host["source_host"]],
-                    "Fetches": by_host["n_fetches"],
-                    "Size": size_texts(by_host["bytes"]),
-                    "Median": duration_texts(by_host["median_ms"]),
-                    "Longest": duration_texts(by_host["longest_ms"]),
-                    "Per second": size_texts(by_host["bytes_per_s"]),
-                }
-            ).head(MAX_TABLE_ROWS),
-            hide_index=True,
-        )
 
 
 def _life_times(found: JobEvents, source: Source) -> None:
@@ -356,10 +295,15 @@ def _life_times(found: JobEvents, source: Source) -> None:
     for column, (kind, name) in zip(columns, KIND_NAMES.items(), strict=True):
         part = together[together["kind"] == kind]
         if len(part):
-            column.altair_chart(life_time_chart(part, name), alt=f"Share of {name} that ran at most so long")
+            limit_ms = limit_of_kind_ms(found.attempts, kind)
+            limits = [] if limit_ms is None else [Threshold(RULE, limit_ms / 1000, duration(round(limit_ms)))]
+            column.altair_chart(life_time_chart(part, name, limits), alt=f"Share of {name} that ran at most so long")
         else:
             column.info(f"No {name} have succeeded{' yet' if found.is_running else ''}.", icon=":material/timer:")
-    st.caption("Attempts that succeeded; what runs, failed or was killed is left out.")
+    st.caption(
+        "Attempts that succeeded; what runs, failed or was killed is left out. A dashed line is where the page's rule "
+        f"begins to call an attempt a straggler; it takes {STRAGGLER_OTHERS} that succeeded."
+    )
 
 
 def _heuristics(found: JobEvents, source: Source) -> None:

@@ -95,8 +95,10 @@ def test_all_text_is_readable(visitor: OwnVisitor, served: Site, scheme: Any) ->
     own = visitor()
     own.page.emulate_media(color_scheme=scheme)
     alert = served.found[0]["id"]
+    fires = next(iter(served.alert_of.values()))  # it can be acknowledged, silenced and assigned
     pages = (
-        ("alerts", "Alerts"), (f"alert?id={alert}", re.compile(".")), ("jobs", "Jobs"), ("cluster", "Cluster"),
+        ("alerts", "Alerts"), (f"alert?id={alert}", re.compile(".")),
+        (f"alert?id={fires}", re.compile("mapper attempt_")), ("jobs", "Jobs"), ("cluster", "Cluster"),
         ("reports", "Reports"), ("queries", "Queries"), ("health", "Health"),
     )  # fmt: skip
     faults = []

@@ -63,7 +63,9 @@ def test_values_are_a_curve_with_the_threshold() -> None:
     assert found is not None
     assert (found.name, found.threshold) == ("cpu_user", 35.0)
     assert found.points == tuple((T0_MS + i * 1_000, 10.0 * i) for i in range(1, 5))
-    assert [layer["mark"]["type"] for layer in value_curve(found).to_dict()["layer"]] == ["line", "rule"]
+    drawn = value_curve(found, "Asia/Kolkata").to_dict()
+    assert [layer["mark"]["type"] for layer in drawn["layer"]] == ["line", "rule"]
+    assert drawn["layer"][0]["encoding"]["x"]["title"] == "Time (Asia/Kolkata)"
     assert curve(samples[:2], {}) is None
 
 

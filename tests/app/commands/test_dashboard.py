@@ -15,7 +15,7 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
-from app.chosen_store import STORE_VARIABLE
+from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.cli import cli
 from app.commands.dashboard import (
     Place,
@@ -124,6 +124,27 @@ def test_a_folder_without_a_store_is_an_error(config: Path) -> None:
     result = CliRunner().invoke(cli, ["dashboard", "-c", str(config), "--store", str(config.parent)])
     assert result.exit_code == 2
     assert "expected a folder with clustercep.db" in result.stderr
+
+
+@pytest.mark.parametrize("below", ["event-store", "."])
+def test_a_folder_that_holds_only_history_is_shown(config: Path, monkeypatch: pytest.MonkeyPatch, below: str) -> None:
+    """The folder above what `clustercep ingest` fills, or that folder; before the `spark.store` of the settings."""
+    settings = configured(config, "spark: {store: hdfs://master:8020/events}")
+    folder = config.parent / "other"
+    (folder / below / "_commits").mkdir(parents=True)
+    given: list[Any] = []
+
+    def run(settings: Settings, **words: Any) -> int:
+        given.append(words["store_folder"])
+        return 0
+
+    monkeypatch.setattr("app.commands.dashboard.run_dashboard", run)
+    result = CliRunner().invoke(cli, ["dashboard", "-c", str(config), "--store", str(folder)])
+    assert (result.exit_code, given) == (0, [folder])
+    chosen = in_chosen_store(settings, environment(settings, config, folder))
+    assert Path(chosen.event_store_url) == (folder / below).absolute()
+    (folder / below / "_commits").rmdir()
+    assert in_chosen_store(settings, environment(settings, config, folder)).event_store_url.startswith("hdfs:")
 
 
 def test_what_ends_at_once_gives_its_exit_code(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.job_curves import life_time_chart, progress_chart, queue_chart
 from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
+from dashboard.charts.marks import MAX_MARKS, AlertMark, Threshold
 from dashboard.cluster.bins import TimeBins
 
 T0_MS = 1_700_000_000_000.0
@@ -45,6 +46,7 @@ def attempts(**changes: Any) -> pd.DataFrame:
         "reduce_ms": 3_000.0,
         "lane": 0,
         "straggler": "",
+        "limit_ms": np.nan,
     }
     return pd.DataFrame([{**row, **changes}])
 
@@ -115,6 +117,71 @@ def test_hostile_names_are_cut_and_inert() -> None:
         assert "\u202e" not in text
         assert "x" * 100 not in text
         assert "href" not in text
+
+
+def test_a_straggler_has_a_tick_where_it_passed_its_limit() -> None:
+    """Only what is framed, and only where it ran longer than the limit."""
+    slow = attempts(limit_ms=4_000.0, straggler="by the rule")
+    assert [row["limit_at"] - T0_MS for row in ticks_of(attempt_chart(slow, AXIS))] == [4_000]
+    assert ticks_of(attempt_chart(slow.assign(straggler=""), AXIS)) == []
+    assert ticks_of(attempt_chart(slow.assign(limit_ms=10_000.0), AXIS)) == []
+    since = TimeAxis(T0_MS, T0_MS + 60_000, "UTC", T0_MS - 1_000, "the job's start")
+    assert [row["limit_at"] for row in ticks_of(attempt_chart(slow, since))] == [5.0]
+
+
+def ticks_of(chart: alt.LayerChart) -> list[dict[str, Any]]:
+    """The rows behind the ticks of attempts."""
+    spec = chart.to_dict()
+    layers = [inner for layer in spec["layer"] for inner in layer.get("layer", [layer])]
+    names = [layer["data"]["name"] for layer in layers if layer["mark"]["type"] == "tick"]
+    return [row for name in names for row in spec["datasets"][name]]
+
+
+def mark(after_ms: float, severity: str = "warning", query: str = "slow") -> AlertMark:
+    """An alert that began so long after the axis does."""
+    return AlertMark(T0_MS + after_ms, severity, query, HOSTILE)
+
+
+def rules_of(chart: alt.LayerChart) -> list[dict[str, Any]]:
+    """The rows behind the rules, each with its colour."""
+    spec = chart.to_dict()
+    found = [layer for layer in spec["layer"] if layer["mark"]["type"] == "rule"]
+    return [
+        {**row, "colour": layer["mark"]["color"]} for layer in found for row in spec["datasets"][layer["data"]["name"]]
+    ]
+
+
+def test_alerts_are_marked_where_they_began() -> None:
+    """Those within the axis, each severity with its sign and colour, the most severe where they are many."""
+    sure = pd.DataFrame({"kind": ["MAP"], "what": ["begun"], "t_ms": [T0_MS], "n_low": [1], "n_high": [1]})
+    marks = [mark(5_000), mark(1_000, "critical"), mark(-1), mark(60_001), mark(2_000, "info")]
+    found = rules_of(progress_chart(sure, AXIS, marks))
+    assert [(row["onset_ms"] - T0_MS, row["severity"], row["sign"]) for row in found] == [
+        (1_000, "critical", "▲"),
+        (5_000, "warning", "◆"),
+        (2_000, "info", "●"),
+    ]
+    assert len({row["colour"] for row in found}) == 3
+    assert all(len(row["says"]) <= 200 and row["says"].isprintable() for row in found)
+    many = [mark(n, "info") for n in range(2 * MAX_MARKS)] + [mark(50_000, "critical")]
+    drawn = rules_of(progress_chart(sure, AXIS, many))
+    assert len(drawn) == MAX_MARKS
+    assert drawn[0]["severity"] == "critical"
+    since = TimeAxis(T0_MS, T0_MS + 60_000, "UTC", T0_MS, "the job's start")
+    assert [row["onset_ms"] for row in rules_of(progress_chart(sure, since, [mark(5_000)]))] == [5.0]
+
+
+def test_thresholds_stand_across_the_axis_they_belong_to() -> None:
+    queue = pd.DataFrame({"t_ms": [T0_MS], "bytes_low": [1.0], "bytes_high": [1.0], "n_changes": [1]})
+    limit = Threshold("queued-data-high", 2.0, "2 B")
+    spec = queue_chart(queue, None, AXIS, (), [limit]).to_dict()
+    [rule] = [layer for layer in spec["layer"] if layer["mark"]["type"] == "rule"]
+    assert rule["encoding"]["y"]["field"] == "at"
+    assert "x" not in rule["encoding"]
+    assert [row["at"] for row in rules_of(queue_chart(queue, None, AXIS, (), [limit]))] == [2.0]
+    lives = pd.DataFrame({"job": ["a"], "life_ms": [1_500.0], "n": [1], "share": [1]})
+    spec = life_time_chart(lives, "mappers", [limit]).to_dict()
+    assert [layer["encoding"]["x"]["field"] for layer in spec["layer"]] == ["life_s", "life_s", "at"]
 
 
 def test_density_is_what_it_was_given() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.chosen_store import STORE_VARIABLE
 from deploy.minicluster import packing
 from spark_jobs.ingest.job import ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
@@ -145,3 +146,20 @@ def test_pages_that_a_history_has_nothing_for_lead_to_its_jobs(history: Installa
     test = view(name)
     assert not test.error
     assert "only history is known here" in test.info[0].value
+
+
+@pytest.mark.parametrize("below", ["", "event-store"])
+def test_a_folder_that_is_named_shows_its_history(
+    history: Installation, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    """As `clustercep dashboard --store` names it; the settings speak of another store."""
+    folder = history.folder / "data"
+    history.configure("spark: {store: elsewhere}")
+    assert "No job has been seen yet" in view("jobs").info[0].value
+    monkeypatch.setenv(STORE_VARIABLE, str(folder / below))
+    page = view("jobs")
+    assert len(page.dataframe[0].value) == 13
+    assert "There is no database in" in texts(page)
+    assert view("job", id=page.dataframe[0].value["Job"].tolist()[0]).subheader
+    assert "6 hosts, one row per host" in texts(view("cluster"))
+    assert "only history is known here" in view("alerts").info[0].value

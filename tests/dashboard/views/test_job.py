@@ -13,14 +13,13 @@ from tests.dashboard.job_fixtures import (
     DONE,
     HOSTILE_JOB,
     RUNNING_JOB,
-    T0_MS,
     alert_row,
     at,
     batch,
     job_rows,
     of_attempt,
 )
-from tests.dashboard.query_fixtures import HOSTILE, Installation, installation, rerun, texts, view
+from tests.dashboard.query_fixtures import HOSTILE, Installation, installation, lists, rerun, texts, view
 
 __all__ = ["installation"]  # a fixture
 
@@ -44,6 +43,7 @@ def test_a_finished_job(installation: Installation) -> None:
         "Attempts by host",
         "Attempts begun and finished",
         "Queued data",
+        "Fetches by source host",
         "Life times",
         "Heuristics",
     ]
@@ -73,13 +73,87 @@ def test_an_alert_marks_its_attempt(installation: Installation) -> None:
         third = {"attempt_id": f"attempt_{DONE[4:]}_m_000003_0"}
         writer.alerts.add(alert_row("a5", job_id=DONE, values=third, query="own-straggler"))
     page = view("job", id=DONE)
-    assert sorted(page.dataframe[0].value["Summary"]) == ["<script>slow</script>", "slow", "slow", "slow"]
-    assert {began.timestamp() * 1000 for began in page.dataframe[0].value["Began"]} == {T0_MS + 15_000}
-    attempts = page.dataframe[1].value.set_index("Attempt")["Straggler"]
-    assert {name[-10:]: why for name, why in attempts.items() if why} == {
+    [alerts] = lists(page)
+    assert sorted(row["title"] for row in alerts["rows"]) == ["<script>slow</script>", "slow", "slow", "slow"]
+    assert {row["url"] for row in alerts["rows"]} == {f"alert?id=a{n}" for n in (1, 2, 3, 5)}
+    attempts = page.dataframe[0].value.set_index("Attempt")["Straggler"]
+    assert {str(name)[-10:]: why for name, why in attempts.items() if why} == {
         "m_000001_0": "alert mapper-straggler-running",
         "m_000003_0": "alert own-straggler and by the rule",
     }
+
+
+def pulled(n: int, source: str, period_ms: int) -> dict[str, Any]:
+    """The n-th fetch of the finished job's reducer."""
+    given = {"source_host": source, "bytes": 1_000, "period_ms": period_ms}
+    return of_attempt(46_000 + n, "DataPull", DONE, "r", 0, **given)
+
+
+def test_fetches_come_first_where_they_explain_an_alert(installation: Installation) -> None:
+    """The host that the alert names as source, in words and on top, however long others' fetches took."""
+    slow = [pulled(n, "node0", 400 + 200 * n) for n in range(3)]
+    installation.log(batch([*job_rows(), *slow, pulled(4, "node1", 10), pulled(5, "node1", 20)]))
+    with installation.store() as store, store.transaction() as writer:
+        values = {"source_host": "node0", "period_ms": 800}
+        writer.alerts.add(alert_row("a1", job_id=DONE, values=values, query="data-pull-straggler"))
+        writer.alerts.add(alert_row("a2", job_id=DONE, values={"source_host": "node7"}, query="data-pull-straggler"))
+    page = view("job", id=DONE)
+    headings = [found.value for found in page.subheader]
+    assert headings.index("Fetches by source host") < headings.index("Attempts by host")
+    assert headings.count("Fetches by source host") == 1
+    told = texts(page).replace("\\", "")
+    # 600 of 400, 600, 800; 20 of 10, 20 and the 900 of another host
+    assert "**node0** (alert data-pull-straggler) served 3 fetches, in the median in 600 ms; " in told
+    assert "the other hosts 3, in 20 ms: 30.0 times as long." in told
+    assert "node7" not in told
+    [table] = [element.value for element in page.dataframe if "Served by" in element.value]
+    assert table["Served by"].tolist()[0] == "▶ node0"
+    assert table["Longest"].tolist()[:2] == ["800 ms", "900 ms"]
+    fetches = charts(page)[0]
+    assert fetches["layer"][0]["encoding"]["y"]["scale"]["domain"][0] == "▶ node0"
+
+
+def test_many_alerts_leave_room_for_the_job(installation: Installation) -> None:
+    """The latest first; those before on demand."""
+    installation.log(batch(job_rows()))
+    n = job_view.FIRST_ALERTS + 3
+    with installation.store() as store, store.transaction() as writer:
+        for i in range(n):
+            writer.alerts.add(alert_row(f"a{i:02}", job_id=DONE, start_ms=1_000 * i, summary=f"the {i}th"))
+    page = view("job", id=DONE)
+    first, before = lists(page)
+    assert [row["title"] for row in first["rows"]] == [f"the {n - 1 - i}th" for i in range(job_view.FIRST_ALERTS)]
+    assert [row["title"] for row in before["rows"]] == ["the 2th", "the 1th", "the 0th"]
+    assert next(found.label for found in page.expander) == "3 earlier ones"
+
+
+def test_curves_have_alerts_and_thresholds(installation: Installation) -> None:
+    """A threshold far above the peak is told, not drawn."""
+    query = """PARAMETERS max_queued_bytes = {limit}
+PATTERN SEQ(JobStart a, DataIO+ b[])
+WHERE   skip_till_next_match {{ [job_id] AND sum(b[].size_bytes) > :max_queued_bytes }}
+WITHIN  1 day
+RETURN  a.job_id, sum(b[].size_bytes) AS queued_bytes
+ALERT   warning 'job {{job_id}}: {{queued_bytes}}'
+"""
+    for name, limit in (("near", 5_000), ("far", 10_000_000)):
+        installation.query(name, query.format(limit=limit))
+    installation.log(batch(job_rows()))
+    with installation.store() as store, store.transaction() as writer:
+        writer.alerts.add(alert_row("a1", job_id=DONE, query="near"))
+    page = view("job", id=DONE)
+    told = texts(page).replace("\\", "")
+    assert "The dashed line is the threshold of near (4.9 KiB)." in told
+    assert "The threshold of far (9.5 MiB) lies far above." in told
+    assert "Dotted lines are where this job's alerts began (◆ warning)." in told
+    rules = [
+        [layer["encoding"] for layer in chart["layer"] if isinstance(layer.get("mark"), dict)
+         and layer["mark"]["type"] == "rule"]
+        for chart in charts(page)
+    ]  # fmt: skip
+    assert [sorted(place for rule in found for place in rule if place in ("x", "y")) for found in rules[1:]] == [
+        ["x"], ["x", "y"], ["x"], ["x"], []
+    ]  # fmt: skip
 
 
 def test_which_queries_are_of_stragglers_is_configured(installation: Installation) -> None:
@@ -89,7 +163,7 @@ def test_which_queries_are_of_stragglers_is_configured(installation: Installatio
         for n, query in enumerate(("slow-mapper", "mapper-straggler-running")):
             values = {"attempt_id": f"attempt_{DONE[4:]}_m_00000{n}_0"}
             writer.alerts.add(alert_row(f"a{n}", job_id=DONE, values=values, query=query))
-    marks = view("job", id=DONE).dataframe[1].value["Straggler"]
+    marks = view("job", id=DONE).dataframe[0].value["Straggler"]
     assert sorted(why for why in marks if why) == ["alert slow-mapper", "by the rule"]
 
 
