@@ -12,7 +12,7 @@ from benchmarks.measure import peak_memory_mib
 
 FOLDER = Path(__file__).parent
 OUT = FOLDER.parent / "build" / "benchmarks"
-SHARED = ("__init__", "__main__", "hadoop_stream", "measure", "own_process")
+SHARED = ("__init__", "__main__", "copied_weeks", "hadoop_stream", "large_log", "measure", "own_process")
 NAMES = sorted(
     [path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED]
     + [path.parent.name for path in FOLDER.glob("*/__init__.py")]

@@ -1,10 +1,16 @@
 """Pages of the dashboard in headless Chromium over a store of 1,000,000 alerts, and over one of 1,000 in the same run.
 
     CLUSTERCEP_BENCH_ALERTS=1000000    how many alerts the large store has
+    CLUSTERCEP_BENCH_SMALL=1000        how many the small one has; 0: none is measured
     CLUSTERCEP_BENCH_REPEATS=7         page loads per page; figures are their medians
+    CLUSTERCEP_BENCH_COLD=1            of the large store each page once by a server that has just started; 0: none
+    CLUSTERCEP_BENCH_PAGES=jobs,job    which pages, by the beginnings of their names; all by default
 
-A load is what a colleague waits who opens an address: a new tab, until the page's script has run. The browser and the
-server are warm; the first load of all is given apart. The stores are those of `store_pages`.
+A load is what a colleague waits who opens an address: a new tab, until the page's script has run. Warm: browser and
+server have shown the page before. Cold: neither the server has shown any page, nor are the database and the events in
+the system's memory; its modules are loaded as it does when it starts. Beside each wall time stands the processor time
+of the server, which is what to compare on a machine that others use. The stores are those of `store_pages`, the events
+those of `large_log`.
 """
 
 from __future__ import annotations
@@ -18,18 +24,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
 from app.commands.dashboard import free_port
-from app.store.api import AlertFilter, open_store
+from app.event_log import EventLogReader
+from app.store.api import AlertFilter, Store, open_store
+from benchmarks.large_log import commit, large_log
 from benchmarks.measure import resident_mib, show, size
-from benchmarks.store_pages import NOW_MS, large_store
-from collectors.time_units import DAY_MS
+from benchmarks.store_pages import INCIDENT, NOW_MS, large_store
+from collectors.time_units import DAY_MS, HOUR_MS
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 WAIT_MS = 120_000
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Load(NamedTuple):
+    """What one took, in seconds: as the browser sees it, and of the server's processor."""
+
+    wall_s: float
+    cpu_s: float
 
 
 def main() -> dict[str, Any]:
@@ -38,59 +54,131 @@ def main() -> dict[str, Any]:
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("no chromium on the PATH; deploy/setup/for-tests.sh installs it")
+    n_large = size("ALERTS", 1_000_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        for n_alerts in (1_000, size("ALERTS", 1_000_000)):
-            figures[f"{n_alerts} alerts"] = _measure(browser, n_alerts, repeats)
+        for n_alerts in dict.fromkeys((size("SMALL", 1_000), n_large)):
+            if n_alerts:
+                is_cold = bool(n_alerts == n_large and size("COLD", 1))
+                figures[f"{n_alerts} alerts"] = _measure(browser, n_alerts, repeats, is_cold)
         browser.close()
-    small, large = figures.values()
-    rows = [[page, small["pages"][page], seconds] for page, seconds in large["pages"].items()]
-    show("seconds from the address to the page, median", ["page", *figures], rows)
-    show("", ["", *figures], [[name, small[name], large[name]] for name in ("first_load_seconds", "server_mib")])
+    for name, found in figures.items():
+        rows = [
+            [page, *(value for kind in ("warm", "cold") if kind in loads for value in loads[kind])]
+            for page, loads in found["pages"].items()
+        ]
+        columns = ("page", "warm, s", "processor, s", "cold, s", "processor, s")
+        show(f"{name}: from the address to the page, and the server's part of it", columns[: len(rows[0])], rows)
+        print(f"the server's memory: {found['server_mib']} MiB; load {found['load']}")
     return figures
 
 
-def _measure(browser: Browser, n_alerts: int, repeats: int) -> dict[str, Any]:
-    file = large_store(n_alerts).resolve()
+def _measure(browser: Browser, n_alerts: int, repeats: int, is_cold: bool) -> dict[str, Any]:
+    folder = _folder_of(large_store(n_alerts).resolve())
+    addresses = _chosen(_addresses(folder))
+    loads: dict[str, dict[str, Load]] = {page: {} for page in addresses}
+    with _dashboard(folder) as (url, pid):
+        for page, address in addresses.items():
+            _load(browser, f"{url}{address}", pid)
+            found = [_load(browser, f"{url}{address}", pid) for _ in range(repeats)]
+            loads[page]["warm"] = Load(*(round(statistics.median(times), 3) for times in zip(*found, strict=True)))
+        server_mib = round(resident_mib(pid), 1)
+    for page, address in addresses.items() if is_cold else ():
+        _forget(folder)
+        with _dashboard(folder) as (url, pid):
+            loads[page]["cold"] = Load(*(round(value, 3) for value in _load(browser, f"{url}{address}", pid)))
+    return {"pages": loads, "server_mib": server_mib, "load": os.getloadavg()}
+
+
+def _folder_of(file: Path) -> Path:
+    """A store's folder with the database and the events."""
     folder = file.with_suffix("")
     folder.mkdir(exist_ok=True)
     own = folder / "clustercep.db"
     own.unlink(missing_ok=True)
     os.link(file, own)
+    large_log(folder.parent / "events", NOW_MS)
+    events = folder / "events"
+    if not events.is_symlink():
+        events.symlink_to(folder.parent / "events")
     with open_store(f"sqlite:///{own}") as store:
+        commit(store)
+    return folder
+
+
+def _addresses(folder: Path) -> dict[str, str]:
+    """By the names of pages."""
+    with open_store(f"sqlite:///{folder / 'clustercep.db'}") as store:
         alert = store.alerts(AlertFilter(limit=1, to_ms=NOW_MS - DAY_MS))[0]
-    addresses = {
+        incident = _largest_incident(store)
+        log = EventLogReader(folder / "events", store.event_log_positions)
+        ends = log.read(types=("MapEnd",), columns=("job_id",)).column("job_id").value_counts().to_pylist()
+    by_size = sorted((end["counts"], end["values"]) for end in ends)
+    hour = f"from={NOW_MS - HOUR_MS}&to={NOW_MS}"
+    return {
         "alerts": "alerts",
         "alerts of one query": f"alerts?query={alert.query}",
         "alerts of one day": f"alerts?from={NOW_MS - 31 * DAY_MS}&to={NOW_MS - 30 * DAY_MS}",
         "alerts of one host": "alerts?host=node1",
+        "alerts of one severity": "alerts?severity=info",
+        "alerts that say a word": "alerts?text=node17",
+        "alerts that say what none does": "alerts?text=nothing-says-so",
         "one alert": f"alert?id={alert.id}",
+        "an incident of many": f"alert?id={incident}",
+        "jobs": "jobs",
+        "job": f"job?id={by_size[len(by_size) // 2][1]}",
+        "job, the largest": f"job?id={by_size[-1][1]}",
+        "cluster": "cluster",
+        "cluster, one host": f"cluster?{hour}&host=node7",
+        "cluster, all that is known": f"cluster?from={NOW_MS - DAY_MS}&to={NOW_MS}",
+        "reports": "reports",
         "queries": "queries",
+        "query": f"query?name={alert.query}",
+        "editor": "editor",
         "health": "health",
     }
-    with _dashboard(folder) as (url, pid):
-        first = _load(browser, f"{url}alerts")
-        pages = {}
-        for page, address in addresses.items():
-            _load(browser, f"{url}{address}")
-            pages[page] = round(statistics.median(_load(browser, f"{url}{address}") for _ in range(repeats)), 3)
-        return {"pages": pages, "first_load_seconds": round(first, 3), "server_mib": round(resident_mib(pid), 1)}
 
 
-def _load(browser: Browser, address: str) -> float:
-    """Seconds until the page stands still under its heading."""
+def _largest_incident(store: Store) -> str:
+    """Among the latest."""
+    found = store.alerts(AlertFilter(queries=(INCIDENT,), limit=500))
+    members = store.members_of([alert.id for alert in found])
+    return max(members, key=lambda alert_id: len(members[alert_id]))
+
+
+def _chosen(addresses: dict[str, str]) -> dict[str, str]:
+    wanted = tuple(filter(None, os.environ.get("CLUSTERCEP_BENCH_PAGES", "").split(",")))
+    return {page: address for page, address in addresses.items() if not wanted or page.startswith(wanted)}
+
+
+def _forget(folder: Path) -> None:
+    """Let the system forget what it keeps in memory of the store: of nothing else."""
+    for path in (folder / "clustercep.db", *(folder / "events").iterdir()):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _load(browser: Browser, address: str, pid: int) -> Load:
+    """Until the page stands still under its heading."""
     context = browser.new_context()
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
-    started = time.perf_counter()
+    started, cpu_s = time.perf_counter(), _processor_s(pid)
     page.goto(address)
     page.locator("h1").first.wait_for()
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
     seconds = time.perf_counter() - started
+    cpu_s = _processor_s(pid) - cpu_s
     if page.get_by_test_id("stException").count() or page.get_by_text("This page cannot be shown").count():
         raise SystemExit(f"{address}: the page shows an error")
     context.close()
-    return seconds
+    return Load(seconds, cpu_s)
+
+
+def _processor_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 @contextmanager

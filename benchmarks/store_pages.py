@@ -20,9 +20,19 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event, insert
 
 from app.store.api import AlertFilter, Cursor, Store, open_store
-from app.store.models import AlertChangeRow, AlertHostRow, AlertRow, Base, EvidenceRow, NotificationRow, ReportRow
+from app.store.models import (
+    AlertChangeRow,
+    AlertHostRow,
+    AlertRow,
+    Base,
+    EvidenceRow,
+    IncidentMemberRow,
+    NotificationRow,
+    ReportRow,
+)
 from app.store.schema import open_database
 from app.store.subject import job_of
+from benchmarks.copied_weeks import copy_weeks
 from benchmarks.measure import show, size
 from collectors.time_units import DAY_MS, HOUR_MS
 
@@ -30,7 +40,7 @@ NOW_MS = 1_790_000_000_000
 YEAR_MS = 365 * DAY_MS
 RECENT_MS = 30 * DAY_MS
 N_OPEN = 300
-_CHUNK = 20_000
+_CHUNK = 5_000
 
 QUERIES = (
     ("mapper-straggler-running", "warning", "task"),
@@ -47,6 +57,11 @@ QUERIES = (
     ("load-spread-rising", "info", "none"),
 )
 """Name, severity, and what its alerts are about."""
+INCIDENT = "several-signals-host"
+BLOCK, N_BEHIND = 20, 6
+"""Of so many alerts that follow each other the first is an incident, the next N_BEHIND stand behind it."""
+STORM_SHARE = 500
+"""One part in so many of all alerts stands behind a single incident, among the latest that are over."""
 _WEIGHTS = tuple(accumulate(1 / (rank + 1) for rank in range(len(QUERIES))))
 
 Row = dict[str, Any]
@@ -55,8 +70,9 @@ Row = dict[str, Any]
 def make_store(path: Path, n_alerts: int) -> None:
     """Make an SQLite file with alerts over one year: few queries make most of them, most last minutes and a few days.
 
-    The last N_OPEN are open. Every alert has its changes; those of the last 30 days have evidence and messages, too.
-    The same content for the same number.
+    The last N_OPEN are open. A twentieth are incidents, with three in ten alerts behind them. Every alert has its
+    changes; those of the last 30 days have evidence and messages, too. Of a large store all but the first and the last
+    stretch of _CHUNK are copies of the first (`copied_weeks`). The same content for the same number.
     """
     path.unlink(missing_ok=True)
     engine = open_database(f"sqlite:///{path}", durable=False)
@@ -66,8 +82,20 @@ def make_store(path: Path, n_alerts: int) -> None:
         for index in large:
             index.drop(connection)
         chosen = random.Random(n_alerts)
-        for start in range(0, n_alerts, _CHUNK):
-            _insert(connection, [_alert(chosen, i, n_alerts) for i in range(start, min(start + _CHUNK, n_alerts))])
+        copied = n_alerts - _CHUNK if n_alerts > 2 * _CHUNK and n_alerts % _CHUNK == 0 else 0
+        for start in [0, copied] if copied else range(0, n_alerts, _CHUNK):
+            numbers = range(start, min(start + _CHUNK, n_alerts))
+            alerts = [_alert(chosen, i, n_alerts) for i in numbers]
+            behind = _with_incidents(alerts, numbers, _storm_of(n_alerts))
+            is_model = start == 0 and copied
+            _insert(
+                connection, alerts, alerts if is_model else [a for a in alerts if a["start_ms"] > NOW_MS - RECENT_MS]
+            )
+            if behind:
+                connection.execute(insert(IncidentMemberRow), behind)
+            if is_model:
+                length_ms = YEAR_MS * _CHUNK // n_alerts
+                copy_weeks(connection, n_alerts, copied // _CHUNK, length_ms=length_ms, n_recent=RECENT_MS // length_ms)
         connection.execute(insert(ReportRow), [_report(chosen, i) for i in range(max(1, n_alerts // 20))])
         for index in large:
             index.create(connection)
@@ -112,13 +140,42 @@ def _alert(chosen: random.Random, i: int, n_alerts: int) -> Row:
         "best_n_events": 3,
         "lane": "live",
         "merged_into": f"{i:032x}" if chosen.random() < 0.01 else None,
+        "inhibited": False,
+        "is_incident": False,
+        "incident_id": None,
         "created_ms": start_ms + length_ms,
         "updated_ms": start_ms + length_ms + 60_000,
         "resolved_ms": None if is_open else start_ms + length_ms + 60_000,
     }
 
 
-def _insert(connection: Connection, alerts: list[Row]) -> None:
+def _storm_of(n_alerts: int) -> range:
+    """The numbers of an incident and of the many alerts behind it: a block's beginning, so that none is in two."""
+    n_behind = n_alerts // STORM_SHARE
+    first = max(0, n_alerts - N_OPEN - n_behind - BLOCK) // BLOCK * BLOCK
+    return range(first, first + 1 + n_behind)
+
+
+def _with_incidents(alerts: list[Row], numbers: range, storm: range) -> list[Row]:
+    """Make some of the alerts incidents, and others part of them; returns who is behind which."""
+    behind: list[Row] = []
+    incident: Row | None = None
+    for number, alert in zip(numbers, alerts, strict=True):
+        place = number - storm.start if number in storm else number % BLOCK
+        if place == 0:
+            host = alert["host"] or f"node{number % 200}"
+            key = {"host": host}
+            alert |= {"query": INCIDENT, "key": key, "key_text": json.dumps(key, separators=(",", ":"))}
+            alert |= {"is_incident": True, "host": host, "values": {**key, "suspect": host}, "merged_into": None}
+            incident = alert
+        elif incident is not None and (number in storm or place <= N_BEHIND):
+            alert |= {"incident_id": incident["id"], "inhibited": incident["open"] and alert["open"]}
+            behind.append({"incident_id": incident["id"], "alert_id": alert["id"], "covered": True})
+            behind[-1]["joined_ms"] = alert["created_ms"]
+    return behind
+
+
+def _insert(connection: Connection, alerts: list[Row], recent: list[Row]) -> None:
     connection.execute(insert(AlertRow), alerts)
     if hosts := [_host(alert) for alert in alerts if alert["host"] is not None]:
         connection.execute(insert(AlertHostRow), hosts)
@@ -128,7 +185,6 @@ def _insert(connection: Connection, alerts: list[Row]) -> None:
         for revision, states in enumerate([(None, "firing"), ("firing", alert["state"])][: alert["revision"]], 1)
     ]
     connection.execute(insert(AlertChangeRow), changes)
-    recent = [alert for alert in alerts if alert["start_ms"] > NOW_MS - RECENT_MS]
     evidence = [_evidence(alert, position) for alert in recent for position in range(3)]
     messages = [_message(alert, number) for number, alert in enumerate(recent)]
     for table, rows in ((EvidenceRow, evidence), (NotificationRow, messages)):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.alerting.text import at_least_one_text, cut, plain
@@ -25,12 +25,29 @@ MAX_OTHERS = 1_000
 _MAX_SUMMARY_CHARS = 300
 
 
+_COLUMNS = (
+    AlertRow.id,
+    AlertRow.query,
+    AlertRow.severity,
+    AlertRow.state,
+    AlertRow.host,
+    AlertRow.job_id,
+    AlertRow.start_ms,
+    AlertRow.end_ms,
+    AlertRow.summary,
+)
+"""Of alerts what is said of them: an incident may have thousands, and rows are large."""
+
+Told = Row[str, str, str, str, str | None, str | None, int, int, str]
+"""These columns of an alert."""
+
+
 def case_of(session: Session, incident: AlertRow) -> dict[str, Any]:
     """Members (`id`, `query`, `severity`, `state`, `host`, `summary`; the earliest first), `n_members`, `for` and
     `against` (sentences)."""
-    of = select(AlertRow).join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
+    of = select(*_COLUMNS).join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
     of = of.where(IncidentMemberRow.incident_id == incident.id, AlertRow.merged_into.is_(None))
-    members = list(session.scalars(of.order_by(AlertRow.start_ms, AlertRow.id)))
+    members = session.execute(of.order_by(AlertRow.start_ms, AlertRow.id)).all()
     others = _others(session, incident, members)
     return {
         "members": [_member(alert) for alert in members[:MAX_MEMBERS]],
@@ -40,7 +57,7 @@ def case_of(session: Session, incident: AlertRow) -> dict[str, Any]:
     }
 
 
-def _member(alert: AlertRow) -> dict[str, Any]:
+def _member(alert: Told) -> dict[str, Any]:
     return {
         "id": alert.id,
         "query": alert.query,
@@ -51,13 +68,13 @@ def _member(alert: AlertRow) -> dict[str, Any]:
     }
 
 
-def _others(session: Session, incident: AlertRow, members: Sequence[AlertRow]) -> list[AlertRow]:
+def _others(session: Session, incident: AlertRow, members: Sequence[Told]) -> list[Told]:
     """Alerts of the same queries at the same time that are not part of it."""
     if not members:
         return []
     first_ms = min(incident.start_ms, *(alert.start_ms for alert in members))
     last_ms = max(incident.end_ms, *(alert.end_ms for alert in members))
-    statement = select(AlertRow).where(
+    statement = select(*_COLUMNS).where(
         filtered_later(AlertRow.query.in_(sorted({alert.query for alert in members}))),  # by time: a query has many
         AlertRow.start_ms >= first_ms - longest_ms(session),
         AlertRow.start_ms <= last_ms,
@@ -65,11 +82,11 @@ def _others(session: Session, incident: AlertRow, members: Sequence[AlertRow]) -
         AlertRow.merged_into.is_(None),
     )
     known = {alert.id for alert in members} | {incident.id}
-    found = session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(MAX_OTHERS + len(known)))
+    found = session.execute(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(MAX_OTHERS + len(known)))
     return [alert for alert in found if alert.id not in known]
 
 
-def _speaks_for(incident: AlertRow, members: Sequence[AlertRow]) -> list[str]:
+def _speaks_for(incident: AlertRow, members: Sequence[Told]) -> list[str]:
     if not members:
         return []
     told = [f"{_n(len(members), 'alert')}: {_kinds(members)}"]
@@ -80,7 +97,7 @@ def _speaks_for(incident: AlertRow, members: Sequence[AlertRow]) -> list[str]:
     return told
 
 
-def _speaks_against(incident: AlertRow, members: Sequence[AlertRow], others: Sequence[AlertRow]) -> list[str]:
+def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Sequence[Told]) -> list[str]:
     told = []
     if incident.host and (elsewhere := [a for a in members if a.host and a.host != incident.host]):
         hosts = _distinct(elsewhere, lambda alert: alert.host)
@@ -98,12 +115,12 @@ def _speaks_against(incident: AlertRow, members: Sequence[AlertRow], others: Seq
     return told
 
 
-def _kinds(alerts: Iterable[AlertRow]) -> str:
+def _kinds(alerts: Iterable[Told]) -> str:
     counted = Counter(alert.query for alert in alerts)
     return ", ".join(f"{n:,} {query}" for query, n in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _distinct(alerts: Iterable[AlertRow], of: Callable[[AlertRow], str | None]) -> list[str]:
+def _distinct(alerts: Iterable[Told], of: Callable[[Told], str | None]) -> list[str]:
     return list(dict.fromkeys(value for alert in alerts if (value := of(alert))))
 
 

@@ -140,6 +140,14 @@ def with_values_of(table: pa.Table, equal: Mapping[str, str]) -> pa.Table:
     return table
 
 
+def see(table: pa.Table, column: str, last_ms: dict[str, int]) -> None:
+    """Put the latest t_hi_ms of each value of a column into `last_ms`, where it is later than what is there."""
+    latest = table.group_by(column).aggregate([("t_hi_ms", "max")])
+    for value, time_ms in zip(latest.column(column).to_pylist(), latest.column("t_hi_ms_max").to_pylist(), strict=True):
+        if value is not None:
+            last_ms[value] = max(time_ms, last_ms.get(value, time_ms))
+
+
 def _with_values(table: pa.Table) -> pa.Table:
     """Without the attributes that no row has."""
     kept = [n for n in table.column_names if n in HEADER.names or table.column(n).null_count < table.num_rows]

@@ -153,7 +153,7 @@ class EventLogReader:
             tables = [
                 layout.with_values_of(layout.touching(table, types, from_ms, to_ms), equal or {})
                 for part in self._parts(opened, types, from_ms, to_ms)
-                if not equal or equal.keys() <= set(part.group.columns)
+                if not equal or self._may_have_values(part, equal)
                 if (table := self._table(part, needed)) is not None
             ]
         found = in_order(self._united(tables))
@@ -162,6 +162,24 @@ class EventLogReader:
         if columns is None:
             return apart(EventBatch(found))
         return _with_columns(found, columns).select(list(columns))
+
+    def last_seen(
+        self, column: str, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> dict[str, int]:
+        """Of the events of these types whose interval touches the closed span: each value of an attribute that is text,
+        with the latest t_hi_ms of those that have it.
+
+        Nothing is put in order for it. Raises EventLogError, StoreError.
+        """
+        found: dict[str, int] = {}
+        with ExitStack() as opened:
+            for part in self._parts(opened, types, from_ms, to_ms):
+                if column not in part.group.columns:
+                    continue
+                table = self._table(part, {column, "type", "t_lo_ms", "t_hi_ms"})
+                if table is not None:
+                    layout.see(layout.touching(table, types, from_ms, to_ms), column, found)
+        return found
 
     def batches(
         self,
@@ -283,6 +301,13 @@ class EventLogReader:
             if len(self._summaries) > 4 * MAX_TRIES * MAX_TRIES:
                 self._summaries.clear()  # of files that are long gone, most of them
             self._summaries[identity] = summary
+
+    def _may_have_values(self, part: _Part, equal: Mapping[str, str]) -> bool:
+        """Whether some event of a row group has these values: the other columns of most need not be read then."""
+        if not equal.keys() <= set(part.group.columns):
+            return False
+        table = self._table(part, equal.keys())
+        return table is not None and layout.with_values_of(table, equal).num_rows > 0
 
     def _table(self, part: _Part, columns: Collection[str] | None) -> pa.Table | None:
         try:

@@ -87,6 +87,15 @@ class EventStoreReader:
                 missing = str(error)
         raise StoreError(f"{self.url}: files vanish as fast as they are listed; is something deleting them?")
 
+    def last_seen(
+        self, column: str, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> dict[str, int]:
+        """Of such events each value of an attribute that is text, with the latest t_hi_ms of those that have it. Raises
+        as `read` does."""
+        found = self.read(types=types, from_ms=from_ms, to_ms=to_ms, columns=(column, "t_hi_ms"))
+        latest = found.group_by(column).aggregate([("t_hi_ms", "max")]).to_pylist()
+        return {row[column]: row["t_hi_ms_max"] for row in latest if row[column] is not None}
+
     def _files(self) -> list[StoredFile]:
         with self._lock:
             known = self._state

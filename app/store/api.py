@@ -260,6 +260,24 @@ class Store:
                     found.setdefault(incident, []).append(alert)
         return found
 
+    def first_members_of(self, incident_ids: Sequence[str], at_most: int) -> dict[str, tuple[list[AlertRow], int]]:
+        """As `members_of`, so many of each incident, and how many there are."""
+        found: dict[str, tuple[list[AlertRow], int]] = {}
+        is_behind = IncidentMemberRow.alert_id == AlertRow.id
+        order = (AlertRow.start_ms, AlertRow.id)
+        each = IncidentMemberRow.incident_id
+        place, n = func.row_number().over(partition_by=each, order_by=order), func.count().over(partition_by=each)
+        numbered = select(IncidentMemberRow.incident_id, AlertRow.id, place.label("place"), n.label("n"))
+        numbered = numbered.join(AlertRow, is_behind).where(AlertRow.merged_into.is_(None))
+        with self._reading() as session:
+            for chunk in in_chunks(incident_ids):
+                of = numbered.where(IncidentMemberRow.incident_id.in_(chunk)).subquery()
+                first = select(of.c.incident_id, of.c.n, AlertRow).join(AlertRow, AlertRow.id == of.c.id)
+                first = first.where(of.c.place <= at_most).order_by(*order).options(alert_pages.with_hosts())
+                for incident, n_members, alert in session.execute(first):
+                    found.setdefault(incident, ([], n_members))[0].append(alert)
+        return found
+
     def incidents_of(self, alert_id: str) -> list[AlertRow]:
         """The incidents that an alert is part of, the latest first."""
         of = select(AlertRow).join(IncidentMemberRow, IncidentMemberRow.incident_id == AlertRow.id)

@@ -56,8 +56,8 @@ def short_title(alert: AlertRow) -> str:
     )
 
 
-def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = ()) -> ListedAlert:
-    """What its row says; all text inert. `members`: the alerts behind it."""
+def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_members: int = 0) -> ListedAlert:
+    """What its row says; all text inert. `members`: the first of the `n_members` alerts behind it."""
     named = {
         "": alert.query,
         "on ": suspects(alert),
@@ -84,18 +84,19 @@ def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = ()) -> 
         facts=tuple(facts),
         began=f"raised {times.shown(alert.raised_ms)}",
         lasted=lasted if lasted == "seen once" else f"{'for' if is_open else 'lasted'} {lasted}",
-        n_behind=f"{n_alerts(len(members), True)} behind it" if members else "",
-        behind=tuple(listed(member, until_ms) for member in members[:MAX_BEHIND]),
-        more_behind=f"and {len(members) - MAX_BEHIND:,} more on its page" if len(members) > MAX_BEHIND else "",
+        n_behind=f"{n_alerts(n_members, True)} behind it" if members else "",
+        behind=tuple(listed(member, until_ms) for member in members),
+        more_behind=f"and {n_members - len(members):,} more on its page" if n_members > len(members) else "",
     )
 
 
 def select(
-    alerts: Sequence[AlertRow], key: str, label: str, behind: Mapping[str, Sequence[AlertRow]] | None = None
+    alerts: Sequence[AlertRow], key: str, label: str, behind: Mapping[str, tuple[list[AlertRow], int]] | None = None
 ) -> list[AlertRow]:
-    """Show the list; returns the alerts that are selected. `behind`: the alerts of incidents, by their ids."""
+    """Show the list; returns the alerts that are selected. `behind`: of incidents, by their ids, the first alerts and
+    how many there are."""
     until_ms = present_ms()
-    rows = [listed(alert, until_ms, (behind or {}).get(alert.id, ())) for alert in alerts]
+    rows = [listed(alert, until_ms, *(behind or {}).get(alert.id, ())) for alert in alerts]
     selected = set(alert_list(widget_key(key), label, rows, selectable=True))
     return [alert for alert in alerts if alert.id in selected]
 

@@ -204,7 +204,7 @@ def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> al
         alt.Tooltip("high:Q", title="greatest", format=",.3~f"),
         alt.Tooltip("n_steps:Q", title="samples", format=",d"),
     ]
-    base = alt.Chart(data).encode(y=y)
+    base = alt.Chart().encode(y=y)  # the data is the layers', together: altair compares what each has of its own
     layers: list[Any] = []
     if len(data) and (data["low"] != data["high"]).any():
         band = base.mark_rect(opacity=0.25, color=BLUE)
@@ -213,7 +213,7 @@ def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> al
     rule = base.mark_rule(strokeWidth=3, color=BLUE)
     layers.append(rule.encode(x=axis.x("t_from_ms", title=False), x2="t_to_ms", tooltip=tips))
     chart: alt.LayerChart = layered(*layers, height=130).properties(
-        title=alt.TitleParams(title, fontSize=13, anchor="start")
+        data=data, title=alt.TitleParams(title, fontSize=13, anchor="start")
     )
     return chart
 

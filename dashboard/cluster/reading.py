@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -84,15 +84,18 @@ def read_grid(log: EventSource, metric: str, from_ms: int, to_ms: int, hosts_wit
     """
     grid: HostGrid | None = None
     step_ms = DEFAULT_STEP_MS
-    for samples, begin_ms, end_ms in _slices(log, ("name", "host", "value", "t_lo_ms", "t_hi_ms"), from_ms, to_ms):
-        wanted = _with_hosts(samples, hosts_with)
-        mine = wanted.filter(pc.fill_null(pc.equal(wanted.column("name"), metric), False))
+    columns = ("name", "host", "value", "t_lo_ms", "t_hi_ms")
+    for samples, begin_ms, end_ms in _slices(log, columns, from_ms, to_ms, equal={"name": metric}):
+        mine = _with_hosts(samples, hosts_with)
         if grid is None and mine.num_rows:
             step_ms = step_of(mine)
             grid = HostGrid(heat_map_bins(from_ms, to_ms, step_ms))
         if grid is not None:
             grid.add(mine, begin_ms, end_ms)
-            grid.know([host for host in pc.unique(wanted.column("host")).to_pylist() if host is not None])
+    if grid is not None:
+        hosts = log.last_seen("host", types=("Metric",), from_ms=from_ms, to_ms=to_ms)
+        named = _with_hosts(pa.table({"host": pa.array(sorted(hosts), pa.string())}), hosts_with)
+        grid.know(named.column("host").to_pylist())
     return grid or HostGrid(heat_map_bins(from_ms, to_ms, step_ms)), step_ms
 
 
@@ -130,25 +133,29 @@ def read_node_marks(log: EventSource, from_ms: int, to_ms: int, hosts_with: str)
 def read_host(log: EventSource, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
     """All metrics of one host (see cluster_data.metric_series)."""
     columns = ("name", "unit", "host", "value", "t_lo_ms", "t_hi_ms")
-    tables = [
-        samples.filter(pc.fill_null(pc.equal(samples.column("host"), host), False))
-        for samples, begin_ms, _ in _slices(log, columns, from_ms, to_ms, whole=True)
-    ]
+    slices = _slices(log, columns, from_ms, to_ms, whole=True, equal={"host": host})
+    tables = [samples for samples, _, _ in slices]
     bins: TimeBins = bins_over(from_ms, to_ms, 1_000, MAX_POINTS)
     return metric_series(pa.concat_tables(tables) if tables else _nothing(columns), bins, MAX_POINTS)
 
 
 def _slices(
-    log: EventSource, columns: tuple[str, ...], from_ms: int, to_ms: int, *, whole: bool = False
+    log: EventSource,
+    columns: tuple[str, ...],
+    from_ms: int,
+    to_ms: int,
+    *,
+    whole: bool = False,
+    equal: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[pa.Table, int, int]]:
-    """Samples by slices of time (samples, from, to), both ends inclusive.
+    """Samples, those with `equal` values, by slices of time (samples, from, to), both ends inclusive.
 
     A sample that touches two slices is in both; `whole`: only in the one that has its end (in the last one, too, when
     it ends after the span).
     """
     for begin_ms, end_ms in _cut(log, from_ms, to_ms):
         needed = tuple(dict.fromkeys((*columns, "t_hi_ms")))
-        samples = log.read(types=("Metric",), from_ms=begin_ms, to_ms=end_ms, columns=needed)
+        samples = log.read(types=("Metric",), from_ms=begin_ms, to_ms=end_ms, equal=equal, columns=needed)
         if whole and end_ms < to_ms:
             samples = samples.filter(pc.less_equal(samples.column("t_hi_ms"), end_ms))
         yield samples.select(list(columns)), begin_ms, end_ms

@@ -39,6 +39,13 @@ class EventSource(Protocol):
         """How many events there are at most. Raises AppError."""
         ...
 
+    def last_seen(
+        self, column: str, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> dict[str, int]:
+        """Of the events that touch the closed span each value of an attribute that is text, with the latest t_hi_ms of
+        those that have it. Raises AppError."""
+        ...
+
     def read(
         self,
         *,

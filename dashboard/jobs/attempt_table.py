@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard.events.source import LIVE, Source
 from dashboard.jobs.earlier import FIGURES, amounts, earlier_runs, times_median
-from dashboard.jobs.reading import JobEvents, read_jobs
+from dashboard.jobs.reading import JobEvents
 from dashboard.jobs.unusual import LEAST_PEERS, MEASURES, UNUSUAL_SCORE
 from dashboard.links import url
 from dashboard.text import inert
@@ -106,9 +106,8 @@ def show_all(table: pd.DataFrame) -> None:
         )
 
 
-def show_earlier(found: JobEvents, source: Source) -> None:
-    """The job beside its earlier runs of the same name; nothing where there are none."""
-    jobs = read_jobs(source.events).table
+def show_earlier(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
+    """The job beside its earlier runs of the same name, of all `jobs`; nothing where there are none."""
     this = jobs[jobs["job_id"] == found.job["job_id"]]
     runs = earlier_runs(jobs, found.job)
     if not len(runs) or not len(this):

@@ -84,13 +84,6 @@ def open_jobs(events: pa.Table) -> list[str]:
     return sorted(started - ended)
 
 
-def last_signs(events: pa.Table) -> dict[str, int]:
-    """The latest time of each job among events with job_id and t_hi_ms."""
-    frame = event_frame(events, ("job_id", "t_hi_ms"))
-    latest = frame[frame["job_id"].notna()].groupby("job_id")["t_hi_ms"].max()
-    return {str(job): int(time) for job, time in latest.items()}
-
-
 def chosen(jobs: pd.DataFrame, wanted: JobFilter) -> pd.DataFrame:
     """The jobs that the filter lets through, in their order."""
     keep = pd.Series(True, index=jobs.index)

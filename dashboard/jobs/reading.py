@@ -22,7 +22,6 @@ from dashboard.jobs.list import (
     QUIET_MS,
     RUNNING,
     job_list,
-    last_signs,
     n_by_job,
     open_jobs,
 )
@@ -227,10 +226,8 @@ def _signs(log: EventSource, job_ids: Collection[str], known_until_ms: int) -> d
     """The last sign of life of jobs without an end: it matters whether there was one within QUIET_MS."""
     if not job_ids:
         return {}
-    from_ms = known_until_ms - QUIET_MS
-    events = log.read(types=ACTIVITY_TYPES, from_ms=from_ms, columns=("job_id", "t_hi_ms"))
-    wanted = pc.is_in(events.column("job_id"), value_set=pa.array(sorted(job_ids), pa.string()))
-    return last_signs(events.filter(wanted))
+    last_ms = log.last_seen("job_id", types=ACTIVITY_TYPES, from_ms=known_until_ms - QUIET_MS)
+    return {job_id: last_ms[job_id] for job_id in job_ids if job_id in last_ms}
 
 
 def _of_types(events: pa.Table, types: Sequence[str]) -> pa.Table:

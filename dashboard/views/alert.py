@@ -120,10 +120,11 @@ def _incident(alert: AlertRow) -> None:
     st.subheader(f"Alerts behind it: {case['n_members']:,}", anchor=False)
     for word, sentences in (("For it", case["for"]), ("Against it", case["against"])):
         st.markdown(f"**{word}:** {'; '.join(md(text, 500) for text in sentences) or 'nothing known'}")
-    if members := opened.members_of([alert.id]).get(alert.id):
-        alert_table.show(members[:MAX_BEHIND], key="behind")
-        if len(members) > MAX_BEHIND:
-            st.caption(f"and {len(members) - MAX_BEHIND:,} more")
+    if behind := opened.first_members_of([alert.id], MAX_BEHIND).get(alert.id):
+        members, n_members = behind
+        alert_table.show(members, key="behind")
+        if n_members > len(members):
+            st.caption(f"and {n_members - len(members):,} more")
 
 
 def _facts(alert: AlertRow) -> None:

@@ -97,7 +97,8 @@ def _section(section: Section) -> None:
     if not shown.alerts:
         _empty(opened, section)
         return
-    behind = opened.members_of([alert.id for alert in shown.alerts if alert.is_incident])
+    incidents = [alert.id for alert in shown.alerts if alert.is_incident]
+    behind = opened.first_members_of(incidents, alert_table.MAX_BEHIND)
     order = "the most urgent first" if section.is_open else "the latest first"
     told = alert_table.range_text(shown, n, exact)
     st.caption(f"{told}, {order}")

@@ -72,8 +72,10 @@ def page() -> None:
         _job(job, source)
         return
 
+    just_read = [job]
+
     def again() -> None:
-        now = read_job(source.events, job_id)
+        now = just_read.pop() if just_read else read_job(source.events, job_id)
         if now is None or not now.is_running:
             st.rerun()
         else:
@@ -130,7 +132,8 @@ def _job(found: JobEvents, source: Source) -> None:
         )
         return
     show_unusual(found.attempts)
-    show_earlier(found, source)
+    jobs = read_jobs(source.events).table
+    show_earlier(found, source, jobs)
     axis = _axis(found)
     marks = [
         AlertMark(alert.onset_ms, alert.severity, alert.query, alert.summary)
@@ -144,7 +147,7 @@ def _job(found: JobEvents, source: Source) -> None:
     show_queued(found, axis, marks)
     if not blame:
         show_fetches(found.pulls, {}, axis, marks)
-    _life_times(found, source)
+    _life_times(found, source, jobs)
     if found.job["state"] not in (RUNNING, QUIET):
         _heuristics(found, source)
 
@@ -282,11 +285,11 @@ def _progress(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> N
     )
 
 
-def _life_times(found: JobEvents, source: Source) -> None:
+def _life_times(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
     st.subheader("Life times")
     job_id = str(found.job["job_id"])
     lives = [life_times(found.attempts).assign(job=inert(job_id, 80))]
-    for other in _compared(found, source):
+    for other in _compared(found, jobs):
         events = read_job(source.events, other)
         if events is not None:
             lives.append(life_times(events.attempts).assign(job=inert(other, 80)))
@@ -339,9 +342,8 @@ def _heuristics(found: JobEvents, source: Source) -> None:
     st.caption(md(NO_SPARK))
 
 
-def _compared(found: JobEvents, source: Source) -> list[str]:
+def _compared(found: JobEvents, jobs: pd.DataFrame) -> list[str]:
     """Other jobs to compare with: those of the same name and user first."""
-    jobs = read_jobs(source.events).table
     job = found.job
     same = (jobs["job_name"] == job["job_name"]) & (jobs["user"] == job["user"])
     others = jobs.assign(same=same)[jobs["job_id"] != job["job_id"]].sort_values("same", ascending=False, kind="stable")

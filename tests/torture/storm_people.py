@@ -1,21 +1,34 @@
-"""A process beside a storm: people who acknowledge alerts, and a receiver. Told over standard input when to end."""
+"""A process beside a storm: people who acknowledge alerts, others who ask Alertmanager's API and make silences, and a
+receiver. Told over standard input when to end."""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import structlog
 
 from app.alerting import operations
 from app.alerting.people import Person
+from app.clock import SystemClock
 from app.errors import AppError
-from app.store import open_store
+from app.store import Store, open_store
 from app.store.alert_pages import AlertFilter
+from tests.app.alertmanager.served import Served, served
+from tests.app.alertmanager.test_silences import HOUR_MS, iso
+from tests.app.alertmanager.test_silences import body as silence_body
 
-PAUSE_S = 0.05
+PAUSE_S, API_PAUSE_S = 0.05, 0.2
+SILENCE_EACH = 10
+"""One silence for so many requests: each is held against all that is open."""
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -34,8 +47,40 @@ class Receiver(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def main(store_url: str) -> None:
-    """The port on standard output, then one line of JSON: how long each acknowledgement took, and what failed."""
+@contextmanager
+def asking(store: Store, folder: Path, over: threading.Event, failures: list[str]) -> Iterator[list[float]]:
+    """Ask the API meanwhile; how long each answer took."""
+    seconds: list[float] = []
+
+    def ask(api: Served) -> None:
+        number = 0
+        while not over.wait(API_PAUSE_S):
+            number += 1
+            started_s = time.perf_counter()
+            if number % SILENCE_EACH:
+                status = api.get("/api/v2/alerts?filter=host%3D%22node7%22").status
+            else:
+                now_ms = clock.now_ms()
+                body = silence_body(startsAt=iso(now_ms), endsAt=iso(now_ms + HOUR_MS))  # of a host that has no alert
+                status = api.write("POST", "/api/v2/silences", body).status
+            seconds.append(time.perf_counter() - started_s)
+            if status != 200:
+                failures.append(f"the API answered {status}; expected 200")
+
+    clock = SystemClock()
+    with served(store, folder, clock=clock) as api:
+        thread = threading.Thread(target=ask, args=(api,), daemon=True)
+        thread.start()
+        try:
+            yield seconds
+        finally:
+            over.set()
+            thread.join()
+
+
+def main(store_url: str, folder: Path) -> None:
+    """The port on standard output, then one line of JSON: how long each acknowledgement and each answer of the API
+    took, and what failed."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
@@ -48,7 +93,7 @@ def main(store_url: str) -> None:
     threading.Thread(target=until_told, daemon=True).start()
     seconds: list[float] = []
     failures: list[str] = []
-    with open_store(store_url) as store:
+    with open_store(store_url) as store, asking(store, folder, over, failures) as api_seconds:
         while not over.is_set():
             for alert in store.alerts(AlertFilter(states=("firing",), limit=10)):
                 started_s = time.perf_counter()
@@ -60,8 +105,10 @@ def main(store_url: str) -> None:
                 seconds.append(time.perf_counter() - started_s)
                 time.sleep(PAUSE_S)
             time.sleep(PAUSE_S)
-    print(json.dumps({"seconds": seconds, "failures": failures}), flush=True)
+    print(json.dumps({"seconds": seconds, "api_seconds": api_seconds, "failures": failures}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    # Standard output is for what is told.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    main(sys.argv[1], Path(sys.argv[2]))

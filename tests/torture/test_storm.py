@@ -13,6 +13,7 @@ def test_a_storm_through_routes_with_incidents_is_told_whole(tmp_path: Path) -> 
     assert seen.failures == []
     assert seen.n_untold == 0
     assert seen.n_incidents == 100, "of the hosts those with two tasks"
+    assert seen.api_s, "the API was asked meanwhile"
 
 
 def test_a_storm_is_stored_in_short_transactions_beside_people_and_health(tmp_path: Path) -> None:

@@ -58,14 +58,17 @@ class World:
         for path, content in before.items():
             path.write_bytes(content)
 
-    def expected(self, types: list[str] | None, from_ms: int | None, to_ms: int | None) -> list[str]:
-        asked = [
+    def asked(self, types: list[str] | None, from_ms: int | None, to_ms: int | None) -> list[Row]:
+        return [
             row
             for row in self.rows
             if (types is None or row["type"] in types)
             and (from_ms is None or row["t_hi_ms"] >= from_ms)
             and (to_ms is None or row["t_lo_ms"] <= to_ms)
         ]
+
+    def expected(self, types: list[str] | None, from_ms: int | None, to_ms: int | None) -> list[str]:
+        asked = self.asked(types, from_ms, to_ms)
         asked.sort(key=lambda r: (r["t_lo_ms"], r["source_rank"], r["source_seq"], r["event_id"]))
         return list(dict.fromkeys(row["event_id"] for row in asked))
 
@@ -80,6 +83,12 @@ def occurrences(draw: st.DrawFn) -> Row:
     hi = lo + draw(st.sampled_from([0, 0, 5, 100]))
     row = {"type": draw(st.sampled_from(TYPES)), "t_lo_ms": lo, "t_hi_ms": hi}
     return {**row, "source_rank": draw(st.integers(0, 1)), "source_seq": draw(st.integers(0, 2))}
+
+
+def named(number: int) -> Row:
+    """The id of an event, and what its copies agree about."""
+    host = {} if number % 3 == 0 else {"host": f"h{number % 3}"}
+    return {"event_id": f"e{number}", **host}
 
 
 ACTIONS = st.lists(
@@ -119,7 +128,16 @@ def test_readers_see_the_committed_steps_and_nothing_else(
     def look() -> None:
         for types, from_ms, to_ms in spans:
             expected = world.expected(types, from_ms, to_ms)
-            assert ids(reader.read(types=types, from_ms=from_ms, to_ms=to_ms)) == expected
+            whole = reader.read(types=types, from_ms=from_ms, to_ms=to_ms)
+            assert ids(whole) == expected
+            own = [row["event_id"] for row in whole.table.to_pylist() if row.get("host") == "h1"]
+            asked = {"types": types, "from_ms": from_ms, "to_ms": to_ms}
+            assert ids(reader.read(**asked, equal={"host": "h1"}, columns=("event_id",))) == own
+            last_ms: dict[str, int] = {}
+            for row in world.asked(**asked):
+                if "host" in row:
+                    last_ms[row["host"]] = max(row["t_hi_ms"], last_ms.get(row["host"], 0))
+            assert reader.last_seen("host", **asked) == last_ms
             parts = list(reader.batches(types=types, from_ms=from_ms, to_ms=to_ms, rows=rows))
             assert ids(EventBatch.concat(parts)) == expected
             assert all(0 < len(part) <= rows for part in parts)
@@ -139,8 +157,8 @@ def test_readers_see_the_committed_steps_and_nothing_else(
             case "tidy":
                 world.tidy()
             case _:
-                fresh = [{**row, "event_id": f"e{next(number)}"} for row in live]
-                histories = [{**row, "event_id": f"e{i}"} for i, row in old]
+                fresh = [{**row, **named(next(number))} for row in live]
+                histories = [{**row, **named(i)} for i, row in old]
                 world.step(fresh, histories, commit=what == "step")
                 if what == "lost":
                     look()

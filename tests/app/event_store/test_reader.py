@@ -61,6 +61,10 @@ def test_what_a_look_at_all_events_gives(tmp_path: Path) -> None:
                 assert sorted(got) == expected
                 assert [time for time, _ in got] == [time for time, _ in expected]
                 assert found.column_names == list(COLUMNS)
+                last_ms: dict[str, int] = {}
+                for row in found.to_pylist():
+                    last_ms[row["host"]] = max(row["t_hi_ms"], last_ms.get(row["host"], 0))
+                assert equal or reader.last_seen("host", types=types, from_ms=from_ms, to_ms=to_ms) == last_ms
                 assert reader.count(types=types, from_ms=from_ms, to_ms=to_ms) >= len(
                     reader.read(types=types, from_ms=from_ms, to_ms=to_ms, columns=("t_lo_ms",))
                 )

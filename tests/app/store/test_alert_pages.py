@@ -51,7 +51,7 @@ ALERTS = st.lists(
             "is_incident": st.booleans(),
             "raised_ms": st.integers(0, 3),
             "summary": st.sampled_from(["", "100% busy", "Slow_fetch"]),
-            "labels": st.sampled_from([{}, {"user": "Ada"}, {"team": "busy"}]),
+            "labels": st.sampled_from([{}, {"user": "Ada"}, {"team": "busy"}, {"user": 'x"y\\z /5%'}]),
             "values": st.sampled_from([{}, {"job_name": "fetch 文"}]),
         }
     ),
@@ -68,7 +68,7 @@ FILTERS = st.builds(
     to_ms=st.none() | st.integers(0, 15),
     merged=st.booleans(),
     incidents=st.sampled_from([None, None, True, False]),
-    text=st.sampled_from([None, None, "busy", "%", "_", "ada", "FETCH", "文", "team"]),
+    text=st.sampled_from([None, None, "busy", "%", "_", "ada", "FETCH", "文", "team", 'X"Y', "y\\z", "/5", "user"]),
     limit=st.integers(1, 6),
 )
 
@@ -200,6 +200,17 @@ def test_a_text_is_looked_for_in_the_latest_alerts_and_in_all_open_ones(
     assert [alert.start_ms for alert in any_store.alerts(AlertFilter(text="slow", states=("firing",)))] == [0]
 
 
+@pytest.mark.parametrize("text", ['say "no', "no\\yes", "é", "/50%_", "YES /5"])
+def test_a_text_is_found_however_json_has_it(any_store: Store, text: str) -> None:
+    common = {"length_ms": 0, "query": "a", "severity": "info", "state": "firing"}
+    told = 'say "no\\yes /50%_ é'
+    with any_store.transaction() as writer:
+        writer.session.add(row(0, start_ms=0, values={"job_name": told}, **common))
+        writer.session.add(row(1, start_ms=1, labels={"user": told}, **common))
+        writer.session.add(row(2, start_ms=2, labels={"team": told}, values={"other": told}, **common))
+    assert [alert.start_ms for alert in any_store.alerts(AlertFilter(text=text))] == [1, 0]
+
+
 def test_only_one_place_can_be_given(store: Store) -> None:
     with pytest.raises(ValueError, match="at most one"):
         store.alert_page(after=Cursor(1, "a"), before=Cursor(1, "a"))
@@ -254,6 +265,13 @@ _HOSTS_BY_ALERT = "SEARCH alert_hosts USING INDEX sqlite_autoindex_alert_hosts_1
 """Of the alerts of one page, each read by its id."""
 _WHOLE_IN_ORDER = ("first page", "first page, without merged", "problems", "late events")
 """Their statements walk the whole index in order, and stop at the limit."""
+
+
+def test_whether_an_open_alert_names_a_host_is_asked_of_the_alert(filled: Store) -> None:
+    wanted = AlertFilter(host="node1", states=("firing", "acknowledged"), limit=50)
+    for work in (lambda: filled.alert_page(wanted), lambda: filled.urgent_alerts(wanted)):
+        for line in plans(filled.engine, work):
+            assert "ix_alert_hosts_page (host=?)" not in line, line
 
 
 @pytest.mark.parametrize("name", INDEX_OF)

@@ -4,14 +4,16 @@ there are."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event
 
 from app.alerting.case import case_of
-from app.store import Store
+from app.store.api import AlertFilter, Store, open_store
 from app.store.writing.writer import Writer
+from benchmarks.store_pages import make_store, plans
 from tests.app.alerting.test_incidents import A, B, cause, step
 
 READS: dict[str, Callable[[Writer], object]] = {
@@ -51,3 +53,20 @@ def test_no_read_of_incidents_looks_at_all_alerts_groups_or_messages(store: Stor
     assert plans
     for line in plans:
         assert line == LONGEST or ("SCAN" not in line and not line.endswith(OF_ALL)), plans
+
+
+def test_of_many_alerts_behind_an_incident_the_first_are_read_and_all_are_counted(tmp_path: Path) -> None:
+    make_store(tmp_path / "store.db", 1_500)
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        ids = [alert.id for alert in store.alerts(AlertFilter(incidents=True, limit=1_000))]
+        whole = store.members_of(ids)
+        assert max(map(len, whole.values())) > 5 < len(whole)
+        for at_most in (1, 5, 1_000):
+            first = store.first_members_of([*ids, "nobody"], at_most)
+            assert {incident: n for incident, (_, n) in first.items()} == {i: len(of) for i, of in whole.items()}
+            assert {i: [a.id for a in of] for i, (of, _) in first.items()} == {
+                i: [a.id for a in of[:at_most]] for i, of in whole.items()
+            }
+            assert all(alert.hosts is not None for of, _ in first.values() for alert in of)
+        for line in plans(store.engine, lambda: store.first_members_of(ids[:50], 5)):
+            assert not any(p.startswith(("SCAN alerts", "SCAN incident_members")) for p in line.split("; ")), line

@@ -15,7 +15,6 @@ from dashboard.jobs.list import (
     JobFilter,
     chosen,
     job_list,
-    last_signs,
     n_by_job,
     open_jobs,
 )
@@ -99,7 +98,6 @@ def test_filters() -> None:
 
 def test_which_are_open_and_when_they_were_seen() -> None:
     assert open_jobs(EVENTS) == ["job_2", "job_5", "job_6"]
-    assert last_signs(EVENTS)["job_1"] == T0_MS + 9_000
     assert n_by_job(EVENTS, ["job_1", "job_9", "job_2"]) == [2, 0, 1]
 
 
@@ -109,7 +107,7 @@ def test_no_jobs() -> None:
     assert len(jobs) == 0
     assert "duration_ms" in jobs
     assert len(chosen(jobs, JobFilter(name="x", user="y", states=("FAILED",), from_ms=1, to_ms=2))) == 0
-    assert (open_jobs(nothing), last_signs(nothing), n_by_job(nothing, ["a"])) == ([], {}, [0])
+    assert (open_jobs(nothing), n_by_job(nothing, ["a"])) == ([], [0])
 
 
 def test_columns_that_are_read_suffice() -> None:
