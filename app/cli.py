@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
@@ -135,11 +134,10 @@ def plain_complaint(message: str) -> str:
     text = message.removeprefix("Value error, ")
     if text.startswith("Input should be "):
         return f"expected {text.removeprefix('Input should be ')}"
-    found = re.fullmatch(r"(?P<found>.*) is not one of (?P<choices>'.*')\.", text, re.DOTALL)
-    if found is None:
+    found, said, choices = text.rpartition(" is not one of '")
+    if not said:
         return text
-    choices = re.findall("'([^']*)'", found["choices"])
-    close = difflib.get_close_matches(found["found"].strip("'\""), choices, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(found.strip("'\""), choices.rstrip("'.").split("', '"), n=1, cutoff=0.6)
     return text.removesuffix(".") + (f"; did you mean {close[0]!r}?" if close else "")
 
 
