@@ -85,7 +85,7 @@ class DaemonLogCollector:
         self._zone = zone_named(options.zone)
         self._problems = ProblemLog(self.name)
         self._tail = LogTail(self._problems, lambda line: begins_with_time(line, self._zone))
-        self._left_out = FilesLeftOut(self._problems, _what_else)
+        self._left_out = FilesLeftOut(self._problems, _what_else if options.client_trace else _nothing_else)
         self._readers = (CLIENT_TRACE, *READERS) if options.client_trace else READERS
         self._marks = pattern_of(mark for mark, _ in self._readers)
         self._memory = Remembered()
@@ -243,6 +243,10 @@ def _what_else(begin: bytes) -> str | None:
             "such as hadoop-hdfs-datanode-HOST.log, or one that sources.daemon_log.name_pattern describes"
         )
     return None
+
+
+def _nothing_else(_: bytes) -> None:
+    """Of what is not wanted there is nothing to tell."""
 
 
 __all__ = ["NAME_PATTERN", "DaemonLogCollector", "DaemonLogOptions"]

@@ -32,7 +32,8 @@ def render(settings: Settings, ports: Mapping[str, int]) -> dict[str, Any]:
             "job_history": polled | {"directories": [str(settings.history_dir)]},
             "container_log": polled
             | {"directory": str(work / "nodes"), "layout": "{host}/userlogs/{application}/{container}/{role}"},
-            "daemon_log": polled | {"directory": str(work / "logs")},
+            # The DataNode's log is named without a host, and nothing here asks for its transfers.
+            "daemon_log": polled | {"directory": str(work / "logs"), "client_trace": False},
             # A sample is final in its file when the next one has come.
             "ganglia_rrd": polled | {"directory": str(work / "rrds"), "lateness": f"{2 * step_s} s"},
         },

@@ -181,3 +181,5 @@ def test_client_trace_of_no_host_is_not_passed_over_in_silence(tmp_path: Path) -
     (problem,) = collector.poll(NOW).problems
     assert (problem.kind, problem.place) == ("other_kind", str(tmp_path / "datanode.log"))
     assert collector.poll(NOW + 1).problems == ()
+    unwanted = DaemonLogCollector(DaemonLogOptions(tmp_path, client_trace=False))
+    assert unwanted.poll(NOW).problems == ()
