@@ -124,6 +124,10 @@ class Workers:
         """Advance all of these side by side; `advance` hands out what they return."""
         self._ahead = self._started(runtimes, stream, watermark_ms, clock)
 
+    def has_begun(self, name: str) -> bool:
+        """Whether `begin` has advanced this one, and `advance` not yet handed out what it returned."""
+        return name in self._ahead
+
     def advance(
         self, name: str, runtime: Runtime, stream: StreamColumns, watermark_ms: int, clock: Callable[[], float]
     ) -> tuple[Sequence[MatchRow], float]:

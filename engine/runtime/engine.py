@@ -504,7 +504,7 @@ class Engine:
 
     def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> tuple[Sequence[MatchRow], float]:
         """The rows, and the seconds that another thread has spent on them."""
-        if self._is_quiet(query.name, stream, watermark_ms):
+        if not self._workers.has_begun(query.name) and self._is_quiet(query.name, stream, watermark_ms):
             return [], 0.0
         self._quiet[query.name].advanced(watermark_ms)
         self._untouched.discard(query.name)

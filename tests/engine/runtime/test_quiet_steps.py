@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine import Engine, MatchRow, compile_query
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.quiet import QuietSteps
+from engine.parallel import workers
 from tests.engine.strategies import EVERYTHING, IMPRECISE, PRECISE, SCHEMA, Case, cases
 
 Step = tuple[EventBatch, int]
@@ -117,3 +118,15 @@ def test_a_query_forgets_what_it_keeps_and_then_does_nothing() -> None:
     counted = advances(PAIR, steps)
     assert counted["advance"] == 3  # its event; a window later; at the end
     assert counted["save"] == len(steps)
+
+
+def test_what_threads_have_found_of_a_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have forgotten the event by the time that it is asked whether the step can be left out."""
+    monkeypatch.setattr(workers, "LEAST_EVENTS", 1)
+    engine = Engine([compile_query("PATTERN SEQ(C c) WHERE skip_till_any_match WITHIN 6", SCHEMA)], SCHEMA, threads=2)
+    rows = [("e1", "C", 3, 4), ("e3", "N", 7, 7)]
+    names = ("event_id", "type", "t_lo_ms", "t_hi_ms")
+    batch = EventBatch.from_rows([{**dict(zip(names, row, strict=True)), "x": 1} for row in rows], SCHEMA)
+    assert list(engine.process(batch, 4)) == []
+    (found,) = engine.process(EventBatch.empty(), 20)
+    assert found.event_ids == ("e1",)
