@@ -6,11 +6,12 @@
     CLUSTERCEP_BENCH_COLD=1            of the large store each page once by a server that has just started; 0: none
     CLUSTERCEP_BENCH_PAGES=jobs,job    which pages, by the beginnings of their names; all by default
 
-A load is what a colleague waits who opens an address: a new tab, until the page's script has run. Warm: browser and
-server have shown the page before. Cold: neither the server has shown any page, nor are the database and the events in
-the system's memory; its modules are loaded as it does when it starts. Beside each wall time stands the processor time
-of the server, which is what to compare on a machine that others use. The stores are those of `store_pages`, the events
-those of `large_log`.
+A load is what a colleague waits who opens an address: a new tab, until the page's script has run. Warm: this browser
+and the server have shown the page before. Cold: neither has the browser anything of the dashboard, nor has the server
+shown any page, nor are the database and the events in the system's memory; its modules are loaded as it does when it
+starts. Beside each wall time stands the processor time of the server, which is what to compare on a machine that others
+use. "A word" is a script of Streamlit's own that shows one: what no page can fall below. The stores are those of
+`store_pages`, the events those of `large_log`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from app.commands.dashboard import free_port
 from app.event_log import EventLogReader
@@ -38,6 +39,7 @@ from collectors.time_units import DAY_MS, HOUR_MS
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 WAIT_MS = 120_000
+WORD = "a word"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -78,16 +80,32 @@ def _measure(browser: Browser, n_alerts: int, repeats: int, is_cold: bool) -> di
     addresses = _chosen(_addresses(folder))
     loads: dict[str, dict[str, Load]] = {page: {} for page in addresses}
     with _dashboard(folder) as (url, pid):
-        for page, address in addresses.items():
-            _load(browser, f"{url}{address}", pid)
-            found = [_load(browser, f"{url}{address}", pid) for _ in range(repeats)]
-            loads[page]["warm"] = Load(*(round(statistics.median(times), 3) for times in zip(*found, strict=True)))
+        with _context(browser) as context:
+            for page, address in addresses.items():
+                loads[page]["warm"] = _warm(context, page, f"{url}{address}", pid, repeats)
         server_mib = round(resident_mib(pid), 1)
     for page, address in addresses.items() if is_cold else ():
         _forget(folder)
-        with _dashboard(folder) as (url, pid):
-            loads[page]["cold"] = Load(*(round(value, 3) for value in _load(browser, f"{url}{address}", pid)))
+        with _dashboard(folder) as (url, pid), _context(browser) as context:
+            loads[page]["cold"] = _told(page, "cold", [_load(context, f"{url}{address}", pid)])
+    loads[WORD] = {}
+    with _one_word(folder) as (url, pid), _context(browser) as context:
+        if is_cold:
+            loads[WORD]["cold"] = _told(WORD, "cold", [_load(context, url, pid)])
+        loads[WORD]["warm"] = _warm(context, WORD, url, pid, repeats)
     return {"pages": loads, "server_mib": server_mib, "load": os.getloadavg()}
+
+
+def _warm(context: BrowserContext, page: str, address: str, pid: int, repeats: int) -> Load:
+    _load(context, address, pid)
+    return _told(page, "warm", [_load(context, address, pid) for _ in range(repeats)])
+
+
+def _told(page: str, kind: str, loads: list[Load]) -> Load:
+    """Their medians; told at once, as all pages take a quarter of an hour."""
+    found = Load(*(round(statistics.median(times), 3) for times in zip(*loads, strict=True)))
+    print(f"{page}, {kind}: {found.wall_s} s, of the server's processor {found.cpu_s} s", file=sys.stderr, flush=True)
+    return found
 
 
 def _folder_of(file: Path) -> Path:
@@ -159,10 +177,17 @@ def _forget(folder: Path) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _load(browser: Browser, address: str, pid: int) -> Load:
-    """Until the page stands still under its heading."""
+@contextmanager
+def _context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser that knows nothing yet."""
     context = browser.new_context()
     context.set_default_timeout(WAIT_MS)
+    yield context
+    context.close()
+
+
+def _load(context: BrowserContext, address: str, pid: int) -> Load:
+    """Until the page stands still under its heading."""
     page = context.new_page()
     started, cpu_s = time.perf_counter(), _processor_s(pid)
     page.goto(address)
@@ -172,7 +197,7 @@ def _load(browser: Browser, address: str, pid: int) -> Load:
     cpu_s = _processor_s(pid) - cpu_s
     if page.get_by_test_id("stException").count() or page.get_by_text("This page cannot be shown").count():
         raise SystemExit(f"{address}: the page shows an error")
-    context.close()
+    page.close()
     return Load(seconds, cpu_s)
 
 
@@ -186,13 +211,32 @@ def _dashboard(folder: Path) -> Iterator[tuple[str, int]]:
     """Its address, and the process of its server."""
     command = [sys.executable, "-c", "from app.cli import main; main()", "dashboard"]
     command += ["--store", str(folder), "--port", str(free_port("127.0.0.1"))]
+    with _server(command, "Dashboard: ") as (process, address):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        yield address, int(children[0])
+
+
+@contextmanager
+def _one_word(folder: Path) -> Iterator[tuple[str, int]]:
+    """As `_dashboard`."""
+    script = folder / "word.py"
+    script.write_text('import streamlit as st\n\nst.title("Word")\n')
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless", "true"]
+    command += ["--server.address", "127.0.0.1", "--server.port", str(free_port("127.0.0.1"))]
+    with _server(command, "  URL: ") as (process, address):
+        yield address, process.pid
+
+
+@contextmanager
+def _server(command: list[str], announced: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Once it has said its address."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            line = next((line for line in process.stdout if line.startswith("Dashboard: ")), None)
+            line = next((line for line in process.stdout if line.startswith(announced)), None)
             if line is None:
-                raise SystemExit(f"the dashboard ended with {process.wait()} before it answered")
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            yield line.removeprefix("Dashboard: ").strip(), int(children[0])
+                raise SystemExit(f"{command}: ended with {process.wait()} before it answered")
+            yield process, line.removeprefix(announced).strip()
         finally:
             process.terminate()
+            process.communicate()  # it has a last word, which somebody must read

@@ -35,7 +35,7 @@ from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
 from app.event_store import EventStoreReader
 from app.event_store.folder import is_here
-from app.live.assembly import open_event_log, store_url
+from app.live.assembly import event_log_folder, store_url
 from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings
 from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
@@ -96,7 +96,9 @@ def history_place() -> str:
 
 def event_log() -> EventLogReader:
     """The events that the pipeline logged; raises as `store` does."""
-    return open_event_log(settings(), store())
+    store()
+    chosen = settings()
+    return _event_log(event_log_folder(chosen), store_url(chosen), _identity(chosen.store.directory / SQLITE_FILE))
 
 
 def report(name: str) -> Report | None:
@@ -122,6 +124,12 @@ def _store(url: str, identity: tuple[int, int]) -> Store:
     """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
     del identity
     return open_store(url, make=False)
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _event_log(folder: Path, url: str, identity: tuple[int, int]) -> EventLogReader:
+    """It remembers what the footers of files say."""
+    return EventLogReader(folder, lambda: _store(url, identity).event_log_positions())
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)

@@ -46,11 +46,23 @@ class Group:
     max_hi_ms: int
     columns: tuple[str, ...]
     """The header's, and the attributes that some row has."""
+    text_bounds: Mapping[str, tuple[str, str]]
+    """Of columns of text the first and the last value in the order of code points, where the footer tells."""
 
-    def may_have(self, types: Collection[str] | None, from_ms: int | None, to_ms: int | None) -> bool:
-        """Whether any of its events can be of these types and touch the closed span."""
+    def may_have(
+        self,
+        types: Collection[str] | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        equal: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Whether any of its events can be of these types, touch the closed span and have these values."""
         if types is not None and not any(self.first_type <= name <= self.last_type for name in types):
             return False
+        for name, value in (equal or {}).items():
+            first, last = self.text_bounds.get(name, (value, value))
+            if name not in self.columns or not first <= value <= last:
+                return False
         return (from_ms is None or self.max_hi_ms >= from_ms) and (to_ms is None or self.min_lo_ms <= to_ms)
 
 
@@ -133,11 +145,14 @@ def touching(table: pa.Table, types: Collection[str] | None, from_ms: int | None
     return table if mask is None else table.filter(mask)
 
 
-def with_values_of(table: pa.Table, equal: Mapping[str, str]) -> pa.Table:
-    """The rows whose columns have these values."""
+def has_values(table: pa.Table, equal: Mapping[str, str]) -> pa.ChunkedArray:
+    """Which rows have these values in these columns; at least one is asked for."""
+    mask: pa.ChunkedArray | None = None
     for name, value in equal.items():
-        table = table.filter(pc.fill_null(pc.equal(table.column(name), value), False))
-    return table
+        wanted = pc.fill_null(pc.equal(table.column(name), value), False)
+        mask = wanted if mask is None else pc.and_(mask, wanted)
+    assert mask is not None
+    return mask
 
 
 def see(table: pa.Table, column: str, last_ms: dict[str, int]) -> None:
@@ -157,6 +172,7 @@ def _with_values(table: pa.Table) -> pa.Table:
 def _group(metadata: pq.FileMetaData, index: int) -> Group:
     group = metadata.row_group(index)
     columns: list[str] = []
+    text_bounds: dict[str, tuple[str, str]] = {}
     found = {}
     for i in range(group.num_columns):
         column = group.column(i)
@@ -165,6 +181,8 @@ def _group(metadata: pq.FileMetaData, index: int) -> Group:
         n_nulls = 0 if statistics is None or statistics.null_count is None else statistics.null_count
         if name in HEADER.names or n_nulls < group.num_rows:
             columns.append(name)
+        if statistics is not None and statistics.has_min_max and isinstance(statistics.min, str):
+            text_bounds[name] = statistics.min, statistics.max
     bounds = [found[name] for name in ("type", "t_lo_ms", "t_hi_ms")]
     if any(statistics is None or not statistics.has_min_max for statistics in bounds):
         raise LayoutError("a row group without statistics of type and time")
@@ -178,4 +196,5 @@ def _group(metadata: pq.FileMetaData, index: int) -> Group:
         max_lo_ms=int(lo.max),
         max_hi_ms=int(hi.max),
         columns=tuple(dict.fromkeys(columns)),
+        text_bounds=text_bounds,
     )

@@ -151,10 +151,9 @@ class EventLogReader:
             needed |= {"type", "t_hi_ms", *(equal or {})}
         with ExitStack() as opened:
             tables = [
-                layout.with_values_of(layout.touching(table, types, from_ms, to_ms), equal or {})
-                for part in self._parts(opened, types, from_ms, to_ms)
-                if not equal or self._may_have_values(part, equal)
-                if (table := self._table(part, needed)) is not None
+                layout.touching(table, types, from_ms, to_ms)
+                for part in self._parts(opened, types, from_ms, to_ms, equal)
+                if (table := self._with_values(part, needed, equal or {})) is not None
             ]
         found = in_order(self._united(tables))
         if where is not None:
@@ -229,13 +228,18 @@ class EventLogReader:
         return self._of_files(look)
 
     def _parts(
-        self, opened: ExitStack, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+        self,
+        opened: ExitStack,
+        types: Collection[str] | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        equal: Mapping[str, str] | None = None,
     ) -> list[_Part]:
         """The row groups that may have such events, of files that stay open with `opened`."""
 
         def look(files: Iterable[LogFile]) -> list[_Part]:
             with ExitStack() as tried:
-                parts = [part for file in files for part in self._open(tried, file, types, from_ms, to_ms)]
+                parts = [part for file in files for part in self._open(tried, file, types, from_ms, to_ms, equal)]
                 opened.push(tried.pop_all())
             return parts
 
@@ -280,10 +284,17 @@ class EventLogReader:
         return None if summary is None else _Footer(identity, summary)
 
     def _open(
-        self, opened: ExitStack, file: LogFile, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+        self,
+        opened: ExitStack,
+        file: LogFile,
+        types: Collection[str] | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        equal: Mapping[str, str] | None,
     ) -> list[_Part]:
         footer = self._footer(file)
-        groups = [] if footer is None else [g for g in footer.summary.groups if g.may_have(types, from_ms, to_ms)]
+        known = () if footer is None else footer.summary.groups
+        groups = [group for group in known if group.may_have(types, from_ms, to_ms, equal)]
         if not groups or footer is None:
             return []
         try:
@@ -302,12 +313,26 @@ class EventLogReader:
                 self._summaries.clear()  # of files that are long gone, most of them
             self._summaries[identity] = summary
 
-    def _may_have_values(self, part: _Part, equal: Mapping[str, str]) -> bool:
-        """Whether some event of a row group has these values: the other columns of most need not be read then."""
-        if not equal.keys() <= set(part.group.columns):
-            return False
-        table = self._table(part, equal.keys())
-        return table is not None and layout.with_values_of(table, equal).num_rows > 0
+    def _with_values(
+        self, part: _Part, columns: Collection[str] | None, equal: Mapping[str, str]
+    ) -> pa.Table | None:
+        """The rows of a row group that have these values: of most that may have some none has, and only the columns
+        that tell are read."""
+        if not equal:
+            return self._table(part, columns)
+        told = self._table(part, equal.keys())
+        if told is None:
+            return None
+        mask = layout.has_values(told, equal)
+        if not pc.any(mask).as_py():
+            return None
+        others = [name for name in part.group.columns if name not in equal and (columns is None or name in columns)]
+        table = self._table(part, others)
+        if table is None:
+            return None
+        for name in equal:
+            table = table.append_column(name, told.column(name))
+        return table.select([name for name in part.group.columns if name in table.column_names]).filter(mask)
 
     def _table(self, part: _Part, columns: Collection[str] | None) -> pa.Table | None:
         try:

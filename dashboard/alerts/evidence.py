@@ -12,6 +12,7 @@ from dashboard import times
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
 from dashboard.charts.comparison import bars
 from dashboard.charts.comparison import curve as value_curve
+from dashboard.charts.drawn import draw
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
 from dashboard.events.hosts import host_of, hosts_of
 from dashboard.queries.list import is_about_trends, loaded_queries
@@ -41,7 +42,7 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
         )
         return
     _at_a_glance(alert, kept)
-    st.altair_chart(timeline(timed(kept)), width="stretch", alt="Time line of the events of the match shown")
+    draw(timeline(timed(kept)), alt="Time line of the events of the match shown")
     told = _how_many(alert, evidence, kept)
     st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
     with st.expander(f"All {len(kept):,} events as a table", icon=":material/table_rows:"):
@@ -72,7 +73,7 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
     parameters = {} if known is None else known.in_use
     compares = FACTOR in parameters and not is_about_trends(alert.query)
     if compares and (compared := comparison(kept, parameters)) is not None:
-        st.altair_chart(bars(compared), width="stretch", alt="Its duration beside those of its peers")
+        draw(bars(compared), alt="Its duration beside those of its peers")
         average = shown_value("average_ms", compared.average_ms)
         told = [f"The dotted line is the average of its peers ({average})"]
         if compared.threshold_ms is not None:
@@ -80,7 +81,7 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
         left_out = f" {compared.n_left_out:,} shorter peers are not drawn." if compared.n_left_out else ""
         st.caption(f"{', '.join(told)}; ▶ marks this alert's.{left_out}")
     if (over_time := curve(kept, parameters)) is not None:
-        st.altair_chart(value_curve(over_time, times.zone().key), width="stretch", alt="Its values over time")
+        draw(value_curve(over_time, times.zone().key), alt="Its values over time")
         if over_time.threshold is not None:
             st.caption(f"The dashed line is the threshold ({over_time.threshold:.4g}).")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
@@ -22,6 +24,7 @@ from dashboard.charts.axes import (
     top_legend,
     y_axis,
 )
+from dashboard.charts.drawn import specification
 from dashboard.cluster.data import SERIES, HeatMap
 from dashboard.text import inert
 
@@ -183,39 +186,55 @@ def alert_chart(alerts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     return layered(bars, starts, height=max(40, 20 * len(set(labels))))
 
 
-def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> alt.LayerChart:
-    """One metric of one host: samples as wide as their intervals; binned ones with a band of least and greatest."""
+def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> dict[str, Any]:
+    """One metric of one host: samples as wide as their intervals; binned ones with a band of least and greatest.
+
+    Its specification for `draw`: a page has dozens, which differ in their data, title and scale.
+    """
     columns = ["t_from_ms", "t_to_ms", "mean", "low", "high", "n_steps"]
     data = axis.data(series, ["t_from_ms", "t_to_ms"])[columns]
     data = data.astype(dict.fromkeys(("mean", "low", "high", "n_steps"), float))
     unit_text = f" ({inert(unit, 20)})" if unit else ""
-    title = f"{inert(name, 40)}{unit_text}"
     low, high = (0.0, 0.0) if not len(data) else (min(0.0, float(data["low"].min())), float(data["high"].max()))
+    domain = json.dumps([low, high if high > low else low + 1.0])
+    title = json.dumps(f"{inert(name, 40)}{unit_text}")
+    has_band = bool(len(data)) and bool((data["low"] != data["high"]).any())
+    text = _host_chart(axis, has_band).replace(json.dumps([_DOMAIN]), domain).replace(json.dumps(_TITLE), title)
+    return {**json.loads(text), "datasets": {_SERIES: data}}
+
+
+_DOMAIN, _TITLE, _SERIES = "<domain>", "<title>", "series"
+"""What stands for a chart's own. The title, which may look like either, is put in last."""
+
+
+@lru_cache(maxsize=64)
+def _host_chart(axis: TimeAxis, has_band: bool) -> str:
+    """The specification that all charts of a host share, as JSON."""
     y = alt.Y(
         "mean:Q",
         axis=alt.Axis(title=None, tickCount=4, labelExpr=NUMBER_LABEL, minExtent=45, maxExtent=45),
-        scale=alt.Scale(domain=[low, high if high > low else low + 1.0]),
+        scale=alt.Scale(domain=[_DOMAIN]),
     )
     tips = [
         axis.tip("t_from_ms", "from"),
         axis.tip("t_to_ms", "to"),
-        alt.Tooltip("mean:Q", title=title, format=",.3~f"),
+        alt.Tooltip("mean:Q", title=_TITLE, format=",.3~f"),
         alt.Tooltip("low:Q", title="least", format=",.3~f"),
         alt.Tooltip("high:Q", title="greatest", format=",.3~f"),
         alt.Tooltip("n_steps:Q", title="samples", format=",d"),
     ]
-    base = alt.Chart().encode(y=y)  # the data is the layers', together: altair compares what each has of its own
+    base = alt.Chart().encode(y=y)
     layers: list[Any] = []
-    if len(data) and (data["low"] != data["high"]).any():
+    if has_band:
         band = base.mark_rect(opacity=0.25, color=BLUE)
         layers.append(band.encode(x=axis.x("t_from_ms"), x2="t_to_ms", y=alt.Y("low:Q"), y2="high:Q"))
     layers.append(base.mark_line(strokeWidth=1, interpolate="step-before", color=BLUE).encode(x=axis.x("t_to_ms")))
     rule = base.mark_rule(strokeWidth=3, color=BLUE)
     layers.append(rule.encode(x=axis.x("t_from_ms", title=False), x2="t_to_ms", tooltip=tips))
-    chart: alt.LayerChart = layered(*layers, height=130).properties(
-        data=data, title=alt.TitleParams(title, fontSize=13, anchor="start")
+    chart = layered(*layers, height=130).properties(
+        data=alt.NamedData(_SERIES), title=alt.TitleParams(_TITLE, fontSize=13, anchor="start")
     )
-    return chart
+    return json.dumps(specification(chart))
 
 
 def _constant(missing: pd.DataFrame, axis: TimeAxis, y: alt.Y, span: list[alt.Tooltip]) -> Any:

@@ -16,7 +16,7 @@ from dashboard.cluster.bins import TimeBins, bins_over, overlaps
 from dashboard.events.frame import event_frame
 from engine.events import Float64Array, Int64Array
 
-MAX_CELLS = 20_000
+MAX_CELLS = 12_000
 """Cells of a heat map that are sent to a browser."""
 MAX_ROWS = 200
 """Rows of a heat map: more would be thinner than a mouse pointer can tell apart."""

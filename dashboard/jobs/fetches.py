@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.durations import format_duration
 from dashboard.charts.axes import TimeAxis
+from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import fetch_chart
 from dashboard.charts.marks import AlertMark
 from dashboard.jobs.data import fetches_by_host
@@ -66,7 +67,7 @@ def show_fetches(
     hosts = by_host[SOURCE_HOST].tolist()[:MAX_FETCH_HOSTS]
     longest = pulls.sort_values("period_ms", ascending=False, kind="stable")
     drawn = longest[longest[SOURCE_HOST].fillna("").isin(hosts)].head(MAX_FETCHES)
-    st.altair_chart(
+    draw(
         fetch_chart(drawn, hosts, axis, frozenset(blame), marks),
         alt="Fetches of map output over time, by the host that served them",
     )

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.durations import format_size
 from dashboard.charts.axes import TimeAxis
+from dashboard.charts.drawn import draw
 from dashboard.charts.job_curves import queue_chart
 from dashboard.charts.marks import AlertMark, Threshold
 from dashboard.jobs.curves import peak_of, queued_data, thinned_queue
@@ -38,7 +39,7 @@ def show_queued(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) ->
         limits = _queue_limits()
         top = 0.0 if peak is None else peak[1]
         drawn = [limit for limit in limits if limit.value <= MOST_ABOVE * top]
-        st.altair_chart(
+        draw(
             queue_chart(thinned_queue(curve), peak, axis, marks, drawn),
             alt="Map output that waits for reducers, over time",
         )

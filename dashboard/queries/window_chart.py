@@ -13,6 +13,7 @@ import engine
 from app.query_messages import HistoryLimits, ResultRow, RunLimits, WindowValues
 from collectors.schema import load_event_types
 from dashboard.charts.axes import TimeAxis, distinct_labels
+from dashboard.charts.drawn import draw
 from dashboard.charts.windows import window_chart
 from dashboard.queries.pool import QueryRun, Snapshot
 from dashboard.queries.run import MAX_WINDOWS
@@ -50,7 +51,7 @@ def chart_of_windows(run: QueryRun[RunLimits] | QueryRun[HistoryLimits], snapsho
     axis = TimeAxis(float(frame["end_ms"].min()) - step_ms(query), float(frame["end_ms"].max()), zone().key)
     shown = data[["group", "end_ms", "y", "told", "is_let_through", "piece"]].dropna(subset=["y"])
     chart = window_chart(shown, name, lines, axis, in_powers=in_powers)
-    st.altair_chart(chart, alt=f"{inert(name, 60)} of each window over time", key=f"{_NAME}-chart-{run.id}")
+    draw(chart, alt=f"{inert(name, 60)} of each window over time", key=f"{_NAME}-chart-{run.id}")
     _told(snapshot, data, n_groups)
 
 

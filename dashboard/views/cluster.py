@@ -15,6 +15,7 @@ from collectors.time_units import HOUR_MS, MINUTE_MS
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
+from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import attempt_chart
 from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
 from dashboard.cluster.hottest import LOAD, RATES, SHARES
@@ -167,7 +168,7 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
             "t_to_ms": [_until_ms(row, to_ms) for row in rows],
         }
     )
-    st.altair_chart(alert_chart(frame, axis), alt="Alerts over time, by query")
+    draw(alert_chart(frame, axis), alt="Alerts over time, by query")
     if len(rows) == MAX_ALERTS:
         n, exact = alerts.count_alerts(wanted)
         st.caption(f"The latest {MAX_ALERTS} of {n:,}{'' if exact else ' or more'} alerts.")
@@ -192,7 +193,7 @@ def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: i
         if host is not None:
             st.session_state["host"] = host
 
-    st.altair_chart(
+    draw(
         heat_chart(found, metric, unit, marks, axis),
         on_select=clicked,
         selection_mode=SELECTION,
@@ -235,7 +236,7 @@ def _load(load: Load, metric: str, axis: TimeAxis) -> None:
         )
         return
     long = load.episodes[load.episodes["t_to_ms"] - load.episodes["t_from_ms"] >= LEAST_EPISODE_MS]
-    st.altair_chart(load_chart(load.steps, long, axis), alt="Standard deviation of the load over time")
+    draw(load_chart(load.steps, long, axis), alt="Standard deviation of the load over time")
     of = ", ".join(md(name, 60) for name in load.metrics)
     other = "" if metric in load.metrics else f" It is derived from {of} alone, whatever metric is shown above."
     thin = " Several steps share a point: the line is their mean." if (load.steps["n_steps"] > 1).any() else ""
@@ -280,7 +281,7 @@ def _metrics_of(host: str, axis: TimeAxis, log: EventSource) -> None:
     for place, name in enumerate(names[:MAX_METRICS]):
         part = series[series["name"] == name]
         chart = host_chart(part, name, str(part["unit"].iloc[0]), axis)
-        columns[place % 3].altair_chart(chart, alt=f"{inert(name, 60)} of the host over time")
+        draw(chart, place=columns[place % 3], alt=f"{inert(name, 60)} of the host over time")
     if len(names) > MAX_METRICS:
         left = ", ".join(md(name, 40) for name in names[MAX_METRICS : MAX_METRICS + 50])
         st.caption(f"The first {MAX_METRICS} of {len(names):,} metrics by name; not shown: {left}")
@@ -292,7 +293,7 @@ def _attempts_on(host: str, axis: TimeAxis, log: EventSource) -> None:
         st.caption("No attempt is known to have run there in this span.")
         return
     drawn = chosen_attempts(table, pd.Series(False, index=table.index), MAX_BARS)
-    st.altair_chart(
+    draw(
         attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts), straggler="", limit_ms=float("nan")), axis),
         alt="Attempts that ran on the host",
     )

@@ -15,6 +15,7 @@ from app.heuristics.judging import NO_SPARK
 from dashboard import links
 from dashboard.alerts import table as alert_table
 from dashboard.charts.axes import TimeAxis
+from dashboard.charts.drawn import draw
 from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart
 from dashboard.charts.job_timeline import attempt_chart, density_chart
 from dashboard.charts.marks import AlertMark, Threshold, marks_caption
@@ -229,7 +230,7 @@ def _attempts(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> N
             f"those that failed, were killed or have no end, then the longest. Not drawn: {left}. The density above "
             "counts all of them."
         )
-    st.altair_chart(
+    draw(
         attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts)), axis, marks),
         alt="Attempts of the job as bars over time, by host",
     )
@@ -271,7 +272,7 @@ def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
     known = table[table["host"].notna()]
     row = np.asarray(known["host"].map(place), np.int64)
     lo_ms, hi_ms = (known[name].to_numpy(np.float64).astype(np.int64) for name in ("start_lo_ms", "end_hi_ms"))
-    st.altair_chart(
+    draw(
         density_chart(occupancy(bins, row, len(names), lo_ms, hi_ms), names, bins, axis),
         alt="How many attempts each host runs over time",
     )
@@ -280,9 +281,7 @@ def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
 def _progress(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
     st.subheader("Attempts begun and finished")
     curves = begun_and_finished(found.attempts, found.known_until_ms)
-    st.altair_chart(
-        progress_chart(curves, axis, marks), alt="Cumulative number of attempts begun and finished over time"
-    )
+    draw(progress_chart(curves, axis, marks), alt="Cumulative number of attempts begun and finished over time")
 
 
 def _life_times(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
@@ -300,7 +299,7 @@ def _life_times(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
         if len(part):
             limit_ms = limit_of_kind_ms(found.attempts, kind)
             limits = [] if limit_ms is None else [Threshold(RULE, limit_ms / 1000, duration(round(limit_ms)))]
-            column.altair_chart(life_time_chart(part, name, limits), alt=f"Share of {name} that ran at most so long")
+            draw(life_time_chart(part, name, limits), place=column, alt=f"Share of {name} that ran at most so long")
         else:
             column.info(f"No {name} have succeeded{' yet' if found.is_running else ''}.", icon=":material/timer:")
     st.caption(

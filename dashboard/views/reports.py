@@ -13,6 +13,7 @@ import streamlit as st
 from app.reports.tables import LIFE_TIMES, QUEUING, STRAGGLERS
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
+from dashboard.charts.drawn import draw
 from dashboard.charts.reports import MAX_HOSTS, cluster_queue_chart, host_chart
 from dashboard.report_frames import host_frame, life_time_frame, queue_frame, straggler_frame
 from dashboard.store import Report, report
@@ -83,7 +84,7 @@ def _stragglers(found: Report) -> None:
     if not hosts.num_rows:
         st.info("No host has attempts that can be compared.", icon=":material/dns:")
         return
-    st.altair_chart(host_chart(hosts.to_pandas(), limit), alt="Hosts by how long their attempts take")
+    draw(host_chart(hosts.to_pandas(), limit), alt="Hosts by how long their attempts take")
     st.caption(
         "Point: median over the host's attempts. Line: from what the median surely exceeds (95 %) to what 90 % of the "
         "attempts stay below. Hosts are ranked by the line's left end, so that one slow attempt makes no slow host; "
@@ -151,7 +152,7 @@ def windows_between(queue: pa.Table, from_ms: int, to_ms: int, window_ms: int) -
 def _queue_over_time(queue: pa.Table, window_ms: int) -> None:
     frame = queue_steps(queue, window_ms)
     axis = TimeAxis(float(frame["t_ms"].min()), float(frame["t_ms"].max()) + window_ms, zone().key)
-    st.altair_chart(cluster_queue_chart(frame, axis), alt="Map output of all jobs that waits for reducers, over time")
+    draw(cluster_queue_chart(frame, axis), alt="Map output of all jobs that waits for reducers, over time")
     thin = " Several windows share a point: the one with the most data." if queue.num_rows > MAX_POINTS else ""
     st.caption(
         f"Sum over all jobs at the end of each window of {duration(window_ms)}.{thin} The pale band is what jobs may "

@@ -20,6 +20,7 @@ from dashboard.charts.cluster import (
     row_labels,
     value_domain,
 )
+from dashboard.charts.drawn import specification
 from dashboard.cluster.bins import TimeBins
 from dashboard.cluster.data import HeatMap
 from engine.events import Float64Array
@@ -30,9 +31,16 @@ HOSTILE = "<script>alert(1)</script>\n\u202e" + "x" * 10_000
 NO_MARKS = pd.DataFrame(columns=["type", "host", "t_from_ms", "t_to_ms", "reason"])
 
 
-def rows_of(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
-    spec = chart.to_dict()
-    return [row for rows in spec.get("datasets", {}).values() for row in rows]
+def specified(chart: alt.Chart | alt.LayerChart | dict[str, Any]) -> dict[str, Any]:
+    """What a browser is sent, after Altair has checked it against the schema of Vega-Lite."""
+    spec = chart if isinstance(chart, dict) else specification(chart)
+    plain = {**spec, "datasets": {name: frame.to_dict("records") for name, frame in spec["datasets"].items()}}
+    alt.LayerChart.from_dict(plain, validate=True)
+    return spec
+
+
+def rows_of(chart: alt.Chart | alt.LayerChart | dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for frame in specified(chart)["datasets"].values() for row in frame.to_dict("records")]
 
 
 def found(value: Float64Array, *rows: tuple[str, ...]) -> HeatMap:
@@ -150,15 +158,30 @@ def test_hostile_texts() -> None:
         host_chart(load(), HOSTILE, HOSTILE, AXIS),
         load_chart(load(metric=HOSTILE), BANDS, AXIS),
     ):
-        text = json.dumps(chart.to_dict(), ensure_ascii=False)
+        spec = {name: part for name, part in specified(chart).items() if name != "datasets"}
+        text = json.dumps([spec, rows_of(chart)], ensure_ascii=False)
         assert "script" in text
         assert "\u202e" not in text
         assert "x" * 130 not in text
 
 
+def test_charts_of_a_host_have_titles_scales_and_data_of_their_own() -> None:
+    """They share all else, and a name may look like what stands in for it."""
+    names = ("cpu", '"<domain>"', "<title>", "<domain>")
+    for step, name in enumerate(names, 1):
+        series = load(mean=float(step), low=0.5, high=2.0 * step)
+        spec = specified(host_chart(series, name, "%", AXIS))
+        assert spec["title"]["text"] == f"{name} (%)"
+        tips = [tip for layer in spec["layer"] for tip in layer["encoding"].get("tooltip", ())]
+        assert f"{name} (%)" in [tip["title"] for tip in tips]
+        scales = [layer["encoding"]["y"].get("scale") for layer in spec["layer"]]
+        assert scales == [None, *[{"domain": [0.0, 2.0 * step]}] * 2]
+        assert spec["datasets"][spec["data"]["name"]]["mean"].tolist() == series["mean"].tolist()
+
+
 def test_a_constant_metric_has_a_scale() -> None:
     """All zero: from 0 to 1, not a point."""
-    spec = host_chart(load(mean=0.0, low=0.0, high=0.0), "load_one", "", AXIS).to_dict()
+    spec = specified(host_chart(load(mean=0.0, low=0.0, high=0.0), "load_one", "", AXIS))
     assert spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [0.0, 1.0]
 
 
@@ -174,5 +197,5 @@ def test_bytes_of_a_full_heat_map() -> None:
 def test_empty_charts() -> None:
     heat_chart(found(np.zeros((0, 0))), "cpu", "", NO_MARKS, AXIS).to_dict()
     load_chart(load().iloc[:0], BANDS.iloc[:0], AXIS).to_dict()
-    host_chart(load().iloc[:0], "cpu", "", AXIS).to_dict()
+    specified(host_chart(load().iloc[:0], "cpu", "", AXIS))
     alert_chart(pd.DataFrame(columns=["query", "severity", "state", "summary", "t_from_ms", "t_to_ms"]), AXIS).to_dict()
