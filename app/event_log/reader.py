@@ -313,9 +313,7 @@ class EventLogReader:
                 self._summaries.clear()  # of files that are long gone, most of them
             self._summaries[identity] = summary
 
-    def _with_values(
-        self, part: _Part, columns: Collection[str] | None, equal: Mapping[str, str]
-    ) -> pa.Table | None:
+    def _with_values(self, part: _Part, columns: Collection[str] | None, equal: Mapping[str, str]) -> pa.Table | None:
         """The rows of a row group that have these values: of most that may have some none has, and only the columns
         that tell are read."""
         if not equal:

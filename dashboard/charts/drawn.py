@@ -31,7 +31,7 @@ def draw(
     on_select: Literal["ignore", "rerun"] | WidgetCallback = "ignore",
     selection_mode: str | None = None,
 ) -> None:
-    """Show a chart (or its `specification`) as wide as its place, by default the page; `alt` says in words what it is."""
+    """Show a chart (or its `specification`) as wide as its place, by default the page; `alt` says what it shows."""
     (place or st).vega_lite_chart(
         spec=chart if isinstance(chart, dict) else specification(chart),
         width="stretch",
