@@ -72,6 +72,10 @@ class TimeAxis:
             return frame.assign(**{field: frame[field].astype(float) for field in fields})
         return frame.assign(**{field: (frame[field].astype(float) - self.since_ms) / 1000 for field in fields})
 
+    def within(self, frame: pd.DataFrame, field: str) -> pd.DataFrame:
+        """The rows whose time (in milliseconds since the epoch) the axis shows: signs stand there and nowhere else."""
+        return frame[frame[field].between(self.from_ms, self.to_ms)]
+
     def x(self, field: str, *, title: bool = True) -> alt.X:
         """The channel of a column."""
         label = None if not title else self._title
@@ -144,11 +148,26 @@ def top_legend(title: str | None, **more: Any) -> alt.Legend:
 
 
 def layered(*layers: Any, height: int, independent: Sequence[Literal["color", "shape"]] = ()) -> alt.LayerChart:
-    """A chart of layers on the same axes, as wide as the page; `independent` channels have a legend per layer."""
+    """A chart of layers on the same axes, as wide as the page; `independent` channels have a legend per layer.
+
+    What stretches beyond an axis (an alert that began before the span) is cut off at its end; signs may stand out.
+    """
+    _cut_off(layers)
     chart = alt.layer(*layers).properties(height=height, autosize=FIT_WIDTH).configure_legend(layout=LEGEND_LAYOUT)
     assert isinstance(chart, alt.LayerChart)
     scales: dict[str, Any] = dict.fromkeys(independent, "independent")
     return chart.resolve_scale(**scales) if scales else chart
+
+
+def _cut_off(layers: Iterable[Any]) -> None:
+    for chart in layers:
+        if isinstance(chart, alt.LayerChart):
+            _cut_off(chart.layer)
+            continue
+        mark = alt.MarkDef(type=chart.mark) if isinstance(chart.mark, str) else chart.mark
+        if mark.type not in ("point", "text"):
+            mark.clip = True
+            chart.mark = mark
 
 
 def distinct_labels(names: Sequence[str | None], max_chars: int = LABEL_CHARS) -> list[str]:

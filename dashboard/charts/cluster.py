@@ -159,10 +159,10 @@ def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis) -> alt.L
 def alert_chart(alerts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     """Episodes of alerts by query; `alerts`: query, severity, state, summary, t_from_ms, t_to_ms."""
     labels = distinct_labels(alerts["query"].tolist())
-    data = axis.data(alerts, ["t_from_ms", "t_to_ms"]).assign(
-        query=labels, summary=[inert(text, 120) for text in alerts["summary"]]
-    )
-    data = data[["query", "severity", "state", "summary", "t_from_ms", "t_to_ms"]]
+    told = alerts.assign(query=labels, summary=[inert(text, 120) for text in alerts["summary"]])
+    told = told[["query", "severity", "state", "summary", "t_from_ms", "t_to_ms"]]
+    times = ["t_from_ms", "t_to_ms"]
+    data = axis.data(told, times)
     present = [name for name in SEVERITIES if name in set(data["severity"])]
     base = alt.Chart(data).encode(
         y=alt.Y("query:N", sort=None, axis=y_axis("Alerts of", ticks=False)),
@@ -182,7 +182,8 @@ def alert_chart(alerts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         ],
     )
     bars = base.mark_bar(height=8, opacity=0.8).encode(x2="t_to_ms")
-    starts = base.mark_point(shape="triangle-down", filled=True, size=70, opacity=1)
+    starts = base.properties(data=axis.data(axis.within(told, "t_from_ms"), times))
+    starts = starts.mark_point(shape="triangle-down", filled=True, size=70, opacity=1)
     return layered(bars, starts, height=max(40, 20 * len(set(labels))))
 
 
@@ -253,7 +254,8 @@ def _node_layer(
 ) -> Any:
     row_of = {host: label for row, label in zip(rows, labels, strict=True) for host in row}
     shown = marks[marks["host"].isin(row_of)]
-    data = axis.data(shown, ["t_from_ms", "t_to_ms"]).assign(
+    shown = shown.assign(at_ms=shown["t_from_ms"].clip(lower=axis.from_ms))  # when it may have been, within the span
+    data = axis.data(shown, ["at_ms", "t_from_ms", "t_to_ms"]).assign(
         on=[inert(host, 60) for host in shown["host"]],
         host=shown["host"].map(row_of),
         reason=[inert(reason, 120) for reason in shown["reason"]],
@@ -262,10 +264,10 @@ def _node_layer(
     colours, shapes = ([NODE_MARKS[name][part] for name in present] for part in (0, 1))
     legend = top_legend("events of nodes")
     return (
-        alt.Chart(data[["type", "host", "on", "reason", "t_from_ms", "t_to_ms"]])
+        alt.Chart(data[["type", "host", "on", "reason", "at_ms", "t_from_ms", "t_to_ms"]])
         .mark_point(filled=True, size=110, opacity=1, stroke="white", strokeWidth=1)
         .encode(
-            x=axis.x("t_from_ms"),
+            x=axis.x("at_ms"),
             y=y,
             color=alt.Color("type:N", scale=alt.Scale(domain=present, range=colours), legend=legend),
             shape=alt.Shape("type:N", scale=alt.Scale(domain=present, range=shapes), legend=legend),

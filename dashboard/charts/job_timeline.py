@@ -90,7 +90,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis, marks: Sequence[AlertM
             tick = alt.Chart(passed).mark_tick(color=VERMILION, thickness=2.5)
             tips = [alt.Tooltip("attempt:N", title="attempt"), axis.tip("limit_at", "straggler by the rule from")]
             layers.append(tick.encode(y=y, x=axis.x("limit_at"), tooltip=tips))
-    marked = bars[bars["status"] != "SUCCEEDED"]
+    marked = bars[(bars["status"] != "SUCCEEDED") & bars.index.isin(axis.within(rows, "end_hi_ms").index)]
     if len(marked):
         shape = alt.Shape("status:N", scale=shape_scale, legend=None)  # the page tells what the marks mean
         ends = alt.Chart(marked).mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.7)

@@ -198,7 +198,9 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
     st.subheader("Alerts")
     alert_table.show(alerts[:FIRST_ALERTS], "job-alerts", "Alerts of this job")
     if others := alerts[FIRST_ALERTS:]:
-        with st.expander(f"{len(others):,} earlier ones", icon=":material/expand_more:"):
+        with st.expander(
+            f"{len(others):,} earlier one{'' if len(others) == 1 else 's'}", icon=":material/expand_more:"
+        ):
             alert_table.show(others, "job-alerts-before", "Earlier alerts of this job")
     if len(alerts) == MAX_ALERTS:
         st.caption(f"The latest {MAX_ALERTS}; the page Alerts shows all of them.")

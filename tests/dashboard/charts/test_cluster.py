@@ -179,6 +179,27 @@ def test_charts_of_a_host_have_titles_scales_and_data_of_their_own() -> None:
         assert spec["datasets"][spec["data"]["name"]]["mean"].tolist() == series["mean"].tolist()
 
 
+def test_nothing_stands_outside_of_the_axis() -> None:
+    """An alert that began before the span has a bar that is cut off, and no sign of a beginning; an event of a node that
+    may have been before it stands at its edge."""
+    began = [T0_MS - 60_000, T0_MS + 10_000, T0_MS - 5_000]
+    alerts = pd.DataFrame(
+        {"query": list("abc"), "severity": "warning", "state": "firing", "summary": "", "t_from_ms": began}
+    ).assign(t_to_ms=T0_MS + 90_000)
+    spec = specified(alert_chart(alerts, AXIS))
+    bars, starts = spec["layer"]
+    assert (bars["mark"]["type"], bars["mark"]["clip"]) == ("bar", True)
+    assert spec["datasets"][bars["data"]["name"]]["t_from_ms"].tolist() == began
+    assert spec["datasets"][starts["data"]["name"]]["query"].tolist() == ["b"]
+
+    marks = pd.DataFrame({"type": "NodeLost", "host": "a", "t_from_ms": began, "t_to_ms": T0_MS + 20_000, "reason": ""})
+    spec = specified(heat_chart(found(np.array([[1.0]]), ("a",)), "cpu", "%", marks, AXIS))
+    drawn = spec["datasets"][spec["layer"][-1]["data"]["name"]]
+    assert drawn["at_ms"].tolist() == [T0_MS, T0_MS + 10_000, T0_MS]
+    assert drawn["t_from_ms"].tolist() == began
+    assert spec["layer"][-1]["encoding"]["x"]["field"] == "at_ms"
+
+
 def test_a_constant_metric_has_a_scale() -> None:
     """All zero: from 0 to 1, not a point."""
     spec = specified(host_chart(load(mean=0.0, low=0.0, high=0.0), "load_one", "", AXIS))

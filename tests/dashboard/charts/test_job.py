@@ -72,6 +72,14 @@ def test_what_did_not_succeed_has_a_mark_besides_its_colour(status: str) -> None
     assert points[0]["encoding"]["shape"]["scale"]["domain"] == [status]
 
 
+def test_what_ends_after_the_span_has_no_mark_of_its_end_there() -> None:
+    """And its bar is cut off at the axis."""
+    over = attempts(status="FAILED", end_hi_ms=AXIS.to_ms + 1, shuffle_ms=np.nan, sort_ms=np.nan, reduce_ms=np.nan)
+    spec = attempt_chart(over, AXIS).to_dict()
+    assert {layer["mark"]["type"] for layer in spec["layer"]} == {"bar"}
+    assert all(layer["mark"]["clip"] for layer in spec["layer"])
+
+
 def test_unsure_ends_are_pale() -> None:
     """Sure from the latest begin to the earliest end; the rest as intervals."""
     chart = attempt_chart(attempts(start_hi_ms=T0_MS + 500, end_hi_ms=T0_MS + 12_000), AXIS).to_dict()
