@@ -164,7 +164,8 @@ def _cut_off(layers: Iterable[Any]) -> None:
         if isinstance(chart, alt.LayerChart):
             _cut_off(chart.layer)
             continue
-        mark = alt.MarkDef(type=chart.mark) if isinstance(chart.mark, str) else chart.mark
+        given: Any = chart.mark
+        mark = given if hasattr(given, "type") else alt.MarkDef(type=given)
         if mark.type not in ("point", "text"):
             mark.clip = True
             chart.mark = mark

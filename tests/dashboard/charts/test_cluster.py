@@ -180,8 +180,8 @@ def test_charts_of_a_host_have_titles_scales_and_data_of_their_own() -> None:
 
 
 def test_nothing_stands_outside_of_the_axis() -> None:
-    """An alert that began before the span has a bar that is cut off, and no sign of a beginning; an event of a node that
-    may have been before it stands at its edge."""
+    """An alert that began before the span has a bar that is cut off, and no sign of a beginning; an event of a node
+    that may have been before it stands at its edge."""
     began = [T0_MS - 60_000, T0_MS + 10_000, T0_MS - 5_000]
     alerts = pd.DataFrame(
         {"query": list("abc"), "severity": "warning", "state": "firing", "summary": "", "t_from_ms": began}
