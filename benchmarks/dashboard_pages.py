@@ -8,10 +8,10 @@
 
 A load is what a colleague waits who opens an address: a new tab, until the page's script has run. Warm: this browser
 and the server have shown the page before. Cold: neither has the browser anything of the dashboard, nor has the server
-shown any page, nor are the database and the events in the system's memory; its modules are loaded as it does when it
-starts. Beside each wall time stands the processor time of the server, which is what to compare on a machine that others
-use. "A word" is a script of Streamlit's own that shows one: what no page can fall below. The stores are those of
-`store_pages`, the events those of `large_log`.
+shown any page, nor are the database and the events in the system's memory; the server has done what it does by itself
+when it starts. Beside each wall time stands the processor time of the server, which is what to compare on a machine
+that others use. "A word" is a script of Streamlit's own that shows one: what no page can fall below. The stores are
+those of `store_pages`, the events those of `large_log`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def _measure(browser: Browser, n_alerts: int, repeats: int, is_cold: bool) -> di
     for page, address in addresses.items() if is_cold else ():
         _forget(folder)
         with _dashboard(folder) as (url, pid), _context(browser) as context:
+            _wait_until_idle(pid)
             loads[page]["cold"] = _told(page, "cold", [_load(context, f"{url}{address}", pid)])
     loads[WORD] = {}
     with _one_word(folder) as (url, pid), _context(browser) as context:
@@ -199,6 +200,13 @@ def _load(context: BrowserContext, address: str, pid: int) -> Load:
         raise SystemExit(f"{address}: the page shows an error")
     page.close()
     return Load(seconds, cpu_s)
+
+
+def _wait_until_idle(pid: int) -> None:
+    before = -1.0
+    while (now := _processor_s(pid)) != before:
+        before = now
+        time.sleep(1.0)
 
 
 def _processor_s(pid: int) -> float:

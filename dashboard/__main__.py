@@ -6,8 +6,11 @@ OPTIONS is a JSON object of Streamlit's options by their names.
 from __future__ import annotations
 
 import json
+import pkgutil
 import signal
 import sys
+import threading
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from streamlit import file_util, net_util
 from streamlit.starlette import App
 
+from dashboard import views
 from dashboard.request_guard import RequestGuard
 
 SCRIPT = Path(__file__).with_name("main.py")
@@ -40,7 +44,15 @@ def main(options: dict[str, Any]) -> None:
     net_util.get_external_ip = _unknown
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)  # the server ends its work, then raises the signal anew
+    threading.Thread(target=load_pages, name="load-pages", daemon=True).start()  # seconds, once per process
     Dashboard(options).run(config=options)
+
+
+def load_pages() -> None:
+    """Import what pages need, so that not the first viewer waits for it. A page that cannot be imported says so itself
+    when it is opened."""
+    for module in pkgutil.iter_modules(views.__path__, f"{views.__name__}."):
+        import_module(module.name)
 
 
 def _unknown() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest.mock import MagicMock, patch
 
@@ -351,7 +355,40 @@ def test_no_server_outside_is_asked_for_this_machines_address(monkeypatch: pytes
     asked: list[str] = []
     monkeypatch.setattr(net_util, "get_external_ip", lambda: asked.append("outside"))
     monkeypatch.setattr(command, "Dashboard", MagicMock())
+    monkeypatch.setattr(command, "load_pages", lambda: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     command.main({})
     assert not server.server_util.is_url_from_allowed_origins("http://evil.example")
     assert asked == []
+
+
+def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that a viewer may open, and what they draw with; serving does not wait for it."""
+    from dashboard import __main__ as command
+
+    loaded, may_load = Event(), Event()
+
+    def load() -> None:
+        may_load.wait(60)
+        loaded.set()
+
+    monkeypatch.setattr(command, "Dashboard", MagicMock())
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(command, "load_pages", load)
+    command.main({})
+    assert not loaded.is_set()
+    may_load.set()
+    assert loaded.wait(60)
+
+    told = """
+import json, sys
+from dashboard.__main__ import load_pages
+load_pages()
+print(json.dumps(sorted(sys.modules)))
+"""
+    modules = json.loads(
+        subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout
+    )
+    assert {f"dashboard.views.{page.name}" for page in main.PAGES} | {"altair", "pandas", "app.store.api"} <= set(
+        modules
+    )
