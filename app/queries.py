@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import engine
 from app.aggregates import register_configured
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import digest
+from app.alerting.recording.episodes import digest
 from app.alerting.text import placeholders, runbook_sections
 from app.durations import parse_duration_ms
 from app.errors import ConfigProblem

@@ -25,8 +25,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
-from app.alerting.found import found_in
-from app.alerting.recorder import Recorder
+from app.alerting.recording.found import found_in
+from app.alerting.recording.recorder import Recorder
 from app.commands.dashboard import free_port
 from app.live.unstored import Unstored
 from app.store.api import Store, open_store

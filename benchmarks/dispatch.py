@@ -22,9 +22,9 @@ import yaml
 from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.routes import Routing
-from app.alerting.episodes import BoundMatch, canonical_key
-from app.alerting.found import found_in
-from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.recording.episodes import BoundMatch, canonical_key
+from app.alerting.recording.found import found_in
+from app.alerting.recording.recorder import AlertingOptions, Recorder
 from app.clock import SetClock
 from app.live.unstored import Unstored
 from app.settings import Alerting, Severity

@@ -13,7 +13,6 @@ from typing import Any, Protocol, cast
 import structlog
 
 from app.alerting.dispatch.notice import is_of_group
-from app.alerting.episodes import digest
 from app.alerting.links import Links
 from app.alerting.payload import fingerprint
 from app.alerting.receivers.errors import MESSAGE, DeliveryError, PermanentDeliveryError, TemporaryDeliveryError
@@ -21,6 +20,7 @@ from app.alerting.receivers.kinds import service_of
 from app.alerting.receivers.news import News
 from app.alerting.receivers.service import Message, Service, is_resending
 from app.alerting.receivers.templates import Escapes, Template, template_of
+from app.alerting.recording.episodes import digest
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.alerting.snapshots import snapshot_of
 from app.alerting.text import iso, plain

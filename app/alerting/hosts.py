@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Self
 
-from app.alerting.extremes import Seen
+from app.alerting.recording.extremes import Seen
 from app.alerting.text import plain
 from app.store.storable import storable_values
 from app.store.subject import AFFECTED, SUSPECT, default_roles, subject_text

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from app.alerting.episodes import digest
+from app.alerting.recording.episodes import digest
 from app.durations import format_duration
 from app.store.states import SILENCED
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.alerting.dispatch.matchers import Matchers, all_match
-from app.alerting.evidence import KnownEvent
 from app.alerting.lifecycle import State, TransitionError
 from app.alerting.people import Person, Role
-from app.alerting.recorder import AlertingOptions, NewSilence, Recorder
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.recorder import AlertingOptions, NewSilence, Recorder
 from app.alerting.silencing import (
     MAX_SILENCE_MS,
     MAX_SILENCES,

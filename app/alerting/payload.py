@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.alerting.case import case_annotations
-from app.alerting.episodes import digest
 from app.alerting.notices import Snapshot
+from app.alerting.recording.episodes import digest
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, fill, iso, plain
 from app.errors import ConfigError, ConfigProblem
 

@@ -10,7 +10,7 @@ import structlog
 
 from app.alerting.dispatch.intervals import TimeInterval, parse_interval
 from app.alerting.dispatch.matchers import Matcher, Matchers, all_match, made, matchers_text, parse_matchers
-from app.alerting.episodes import digest
+from app.alerting.recording.episodes import digest
 from app.alerting.text import plain
 from app.durations import format_duration
 from app.errors import AppError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.alerting.kept import expectation_of, is_shed, spread_of
 from app.alerting.notices import Snapshot
+from app.alerting.recording.kept import expectation_of, is_shed, spread_of
 from app.store.models import AlertRow
 
 

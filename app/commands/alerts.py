@@ -14,8 +14,8 @@ from rich.text import Text
 
 from app.alerting.case import case_of
 from app.alerting.hosts import hosts_text
-from app.alerting.kept import expectation_of, is_shed, spread_of
 from app.alerting.lifecycle import State, lasted_text, state_text
+from app.alerting.recording.kept import expectation_of, is_shed, spread_of
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
 from app.commands.alerts_operations import (

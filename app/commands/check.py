@@ -10,8 +10,8 @@ import engine
 from app.alerting.delivery import endpoint_of
 from app.alerting.dispatch.doubts import doubts, template_doubts
 from app.alerting.dispatch.routes import Routing
-from app.alerting.labels import possible_labels
 from app.alerting.receivers.sample import sample_news
+from app.alerting.recording.labels import possible_labels
 from app.alerting.text import plain
 from app.config import load_settings
 from app.errors import ConfigError

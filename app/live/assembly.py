@@ -14,9 +14,9 @@ from app.alerting.delivery import Endpoint, endpoint_of
 from app.alerting.dispatch.dispatcher import Telling
 from app.alerting.dispatch.routes import Routing
 from app.alerting.links import Links
-from app.alerting.match import Match
 from app.alerting.notifier import Notifier
-from app.alerting.recorder import AlertingOptions
+from app.alerting.recording.match import Match
+from app.alerting.recording.recorder import AlertingOptions
 from app.config import read_secret
 from app.errors import AppError, StoreError
 from app.event_log import EventLog, EventLogReader

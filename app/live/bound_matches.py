@@ -16,9 +16,9 @@ import pyarrow as pa
 
 import engine
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import BoundMatch, alert_key, canonical_key
-from app.alerting.evidence import KnownEvent
-from app.alerting.match import Match
+from app.alerting.recording.episodes import BoundMatch, alert_key, canonical_key
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.match import Match
 from app.json_text import json_text
 from app.store.storable import storable_values
 from engine.events import FOREVER_MS

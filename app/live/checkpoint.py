@@ -24,7 +24,7 @@ import pyarrow as pa
 import structlog
 from pyarrow import ipc
 
-from app.alerting.episodes import CreatedAlert
+from app.alerting.recording.episodes import CreatedAlert
 from app.alerting.text import iso
 from app.errors import CheckpointError
 from app.json_text import json_text

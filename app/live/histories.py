@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pyarrow.compute as pc
 
-from app.alerting.evidence import KnownEvent
-from app.alerting.match import Match
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.match import Match
 from app.live.clock_skew import apart
 from app.live.recent import lookup
 from collectors.base import FinishedHistory

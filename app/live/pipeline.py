@@ -15,14 +15,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 import structlog
 
-from app.alerting.batches import MOST_ALERTS
-from app.alerting.episodes import CreatedAlert, created_by_key
-from app.alerting.evidence import KnownEvent
-from app.alerting.found import found_in
-from app.alerting.match import Match
 from app.alerting.notifier import Notifier
-from app.alerting.recorder import AlertingOptions, Outcome, Recorder
-from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.recording.batches import MOST_ALERTS
+from app.alerting.recording.episodes import CreatedAlert, created_by_key
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.found import found_in
+from app.alerting.recording.match import Match
+from app.alerting.recording.recorder import AlertingOptions, Outcome, Recorder
+from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog

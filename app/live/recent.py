@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.alerting.evidence import KnownEvent, storable_origin, storable_raw
+from app.alerting.recording.evidence import KnownEvent, storable_origin, storable_raw
 from engine.events import FOREVER_MS, HEADER_NAMES, EventBatch
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.alerting import certainty
-from app.alerting.batches import MOST_ALERTS, MOST_ROWS
-from app.alerting.episodes import Episode
-from app.alerting.evidence import KnownEvent
-from app.alerting.found import Found
 from app.alerting.lifecycle import is_over
-from app.alerting.recorder import AlertingOptions, EvidenceLookup, Recorder
-from app.alerting.set_aside import from_table, to_table
+from app.alerting.recording import certainty
+from app.alerting.recording.batches import MOST_ALERTS, MOST_ROWS
+from app.alerting.recording.episodes import Episode
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.found import Found
+from app.alerting.recording.recorder import AlertingOptions, EvidenceLookup, Recorder
+from app.alerting.recording.set_aside import from_table, to_table
 from collectors.base import FinishedHistory
 from engine.events import EventBatch
 

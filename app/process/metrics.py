@@ -22,7 +22,7 @@ from prometheus_client import (
 )
 
 from app.alerting.lifecycle import State
-from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.clock import Clock
 from app.live.assembly import Live
 from app.live.ordering import Statistic

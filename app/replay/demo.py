@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.commands.dashboard import check_port, free_port, place_of, run_dashboard
 from app.errors import AppError, OwnershipError, RecordingError, StoreError

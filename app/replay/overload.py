@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.alerting.kept import is_shed
+from app.alerting.recording.kept import is_shed
 from app.errors import AppError
 from app.live.assembly import checked_queries, open_configured_store, open_event_log
 from app.replay.machine import Costs, SimulatedMachine

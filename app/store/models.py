@@ -103,7 +103,7 @@ class AlertRow(Base):
     values: Mapped[dict[str, Any]]
     """The values that it shows, each from the match that the query's SHOW asks for."""
     seen: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
-    """Its first and last match and those with the greatest and least values, see app.alerting.extremes; its hosts with
+    """Its first and last match and those with the greatest and least values (recording.extremes); its hosts with
     where they come from, see app.alerting.hosts; which match is the evidence."""
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
     """What identifies it to receivers, fixed when it was raised."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.alerting.kept import expectation_of, is_shed
+from app.alerting.recording.kept import expectation_of, is_shed
 from app.alerting.text import EXPECTATION_TEXTS, at_least_one_text, percent_text
 from dashboard.store import AlertRow
 

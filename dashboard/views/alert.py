@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from app.alerting.hosts import MAX_FORGOTTEN
-from app.alerting.kept import spread_of
 from app.alerting.lifecycle import lasted_text, state_text
+from app.alerting.recording.kept import spread_of
 from app.alerting.text import at_least_one_text
 from app.store.states import OPEN_STATES, SILENCED
 from dashboard import links, times

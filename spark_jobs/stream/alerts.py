@@ -18,9 +18,9 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame
 
-from app.alerting.evidence import KnownEvent
 from app.alerting.notifier import Notifier
-from app.alerting.recorder import AlertingOptions, Outcome, Recorder
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.recorder import AlertingOptions, Outcome, Recorder
 from app.errors import StoreError
 from app.store.api import Store
 from app.store.models import CheckpointRow, LateEventRow

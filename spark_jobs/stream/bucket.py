@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import engine
-from app.alerting.episodes import group as episodes_of
-from app.alerting.evidence import KnownEvent
-from app.alerting.kept import Kept
+from app.alerting.recording.episodes import group as episodes_of
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.kept import Kept
 from app.live.clock_skew import apart
 from app.live.deduplicate import Deduplicator
 from app.live.recent import longest_windows, lookup

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.cli import COMMANDS, cli
 from app.commands.process import read_speed
 from app.errors import AppError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from app.alerting.evidence import KnownEvent
-from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.recorder import AlertingOptions, Recorder
 from app.event_log import EventLog
 from app.live.assembly import event_log_folder
 from app.queries import load_queries

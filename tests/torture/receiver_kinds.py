@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.alerting.delivery import Courier, endpoint_of
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.settings import Alerting, Receiver
 from app.store import Store, open_store

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from app.alerting.delivery import Courier, Endpoint, TemporaryDeliveryError, endpoint_of
 from app.alerting.receivers.service import Message
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.settings import Receiver
 from app.store import open_store

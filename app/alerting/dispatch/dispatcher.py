@@ -19,10 +19,10 @@ from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
 from app.alerting.dispatch.routes import Route, Routing, Timing, target_of
-from app.alerting.episodes import digest
 from app.alerting.lifecycle import State
 from app.alerting.notices import Snapshot
 from app.alerting.payload import fingerprint, labels_of
+from app.alerting.recording.episodes import digest
 from app.alerting.silencing import Holding
 from app.alerting.snapshots import snapshot_of
 from app.clock import Clock

@@ -9,7 +9,7 @@ from functools import cached_property
 from app.alerting.dispatch.inhibition import InhibitRule
 from app.alerting.dispatch.matchers import Matcher, Matchers, all_match, matchers_text
 from app.alerting.dispatch.settings import ALL_LABELS, InhibitRuleSettings, RouteSettings, TimeIntervalSettings
-from app.alerting.episodes import digest
+from app.alerting.recording.episodes import digest
 from app.settings import Alerting, Receiver
 from collectors.time_units import HOUR_MS, MINUTE_MS, SECOND_MS
 

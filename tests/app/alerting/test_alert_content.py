@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.evidence import KnownEvent
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, template_fields, templated_payload
-from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.recorder import AlertingOptions, Recorder
 from app.settings import Severity
 from app.store import Store
 from app.store.api import AlertFilter

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.alerting import certainty
-from app.alerting.found import found_in
-from app.alerting.kept import expectation_of
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, annotations_of
 from app.alerting.receivers.news import facts_of
-from app.alerting.recorder import Recorder
-from app.alerting.set_aside import from_table, to_table
+from app.alerting.recording import certainty
+from app.alerting.recording.found import found_in
+from app.alerting.recording.kept import expectation_of
+from app.alerting.recording.recorder import Recorder
+from app.alerting.recording.set_aside import from_table, to_table
 from app.alerting.snapshots import snapshot_of
 from app.alerting.text import EXPECTATION_TEXTS, at_least_one_text
 from app.commands.alerts import alert_json

@@ -14,7 +14,7 @@ from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of, 
 from app.alerting.notifier import Notifier
 from app.alerting.payload import alertmanager_payload, templated_payload
 from app.alerting.receivers.service import Message
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.alerting.snapshots import snapshot_of
 from app.clock import SetClock, SystemClock
 from app.errors import ConfigError

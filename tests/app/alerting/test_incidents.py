@@ -10,16 +10,16 @@ import pytest
 
 from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import BoundMatch, FindMatch, canonical_key
-from app.alerting.found import found_in
-from app.alerting.incidents import IncidentMembers
 from app.alerting.links import Links
 from app.alerting.operations import acknowledge, assign, close, unacknowledge
 from app.alerting.people import Person
 from app.alerting.receivers.news import News, facts_of
-from app.alerting.recorder import AlertingOptions, Recorder
-from app.alerting.report_rows import HISTORY
-from app.alerting.set_aside import from_table, to_table
+from app.alerting.recording.episodes import BoundMatch, FindMatch, canonical_key
+from app.alerting.recording.found import found_in
+from app.alerting.recording.incidents import IncidentMembers
+from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.report_rows import HISTORY
+from app.alerting.recording.set_aside import from_table, to_table
 from app.live.unstored import Unstored
 from app.settings import Retention, Severity
 from app.store import Store

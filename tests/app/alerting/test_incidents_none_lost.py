@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.alerting.found import found_in
 from app.alerting.operations import close, silence
 from app.alerting.people import Person
-from app.alerting.recorder import Recorder
-from app.alerting.report_rows import HISTORY
+from app.alerting.recording.found import found_in
+from app.alerting.recording.recorder import Recorder
+from app.alerting.recording.report_rows import HISTORY
 from app.store import Store
 from tests.app.alerting.test_incidents import OPTIONS, QUERIES, A, B, C, alert, cause, fetch, find, members, step, told
 from tests.app.alerting_fixtures import kept

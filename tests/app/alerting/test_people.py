@@ -9,7 +9,7 @@ import pytest
 from app.alerting import operations
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.people import ForbiddenError, Person, Role
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.alerting.silencing import silencing
 from app.errors import AppError
 from app.store import Store, open_store

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.alerting import lifecycle
-from app.alerting.episodes import alert_id, canonical_key, group, report_id
 from app.alerting.lifecycle import State
-from app.alerting.recorder import Outcome, Recorder
+from app.alerting.recording.episodes import alert_id, canonical_key, group, report_id
+from app.alerting.recording.recorder import Outcome, Recorder
 from app.store import Store
 from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
 from tests.app.silences import silencing_of

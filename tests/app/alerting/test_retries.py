@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from app.alerting.delivery import Courier, Endpoint, PermanentDeliveryError, TemporaryDeliveryError, endpoint_of
 from app.alerting.receivers.errors import CONNECTION
 from app.alerting.receivers.service import Message
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.clock import SetClock
 from app.process.live_figures import StoredFigures, store_metrics

@@ -12,7 +12,7 @@ from sqlalchemy import JSON, Connection, column, select, table
 
 from app.alerting import operations
 from app.alerting.people import Person
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.errors import AppError
 from app.store import Store, open_store
 from app.store.api import AlertFilter

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sqlalchemy import column, table, text
 
 from app.alerting.dispatch.intervals import interval_section, parse_interval
-from app.alerting.found import found_in
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
 from app.alerting.people import Person
-from app.alerting.recorder import Recorder
-from app.alerting.report_rows import LIVE
+from app.alerting.recording.found import found_in
+from app.alerting.recording.recorder import Recorder
+from app.alerting.recording.report_rows import LIVE
 from app.alerting.silencing import MAX_SILENCES, Silencing, read_matchers, silencing, stands
 from app.errors import AppError
 from app.store import Store, open_store

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.commands import alerts as commands
 from app.commands.alerts_options import time_ms
 from app.errors import AppError

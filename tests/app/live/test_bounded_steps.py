@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, event, select
 
 from app.alerting import operations
-from app.alerting.found import found_in
 from app.alerting.people import Person
-from app.alerting.recorder import Recorder
+from app.alerting.recording.found import found_in
+from app.alerting.recording.recorder import Recorder
 from app.live.checkpoint import CheckpointFolder
 from app.live.intake import Intake, IntakeQueue
 from app.live.pipeline import UNSTORED

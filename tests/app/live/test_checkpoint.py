@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from app.alerting.episodes import CreatedAlert
+from app.alerting.recording.episodes import CreatedAlert
 from app.errors import CheckpointError
 from app.live import checkpoint as module
 from app.live.checkpoint import Checkpoint, CheckpointFolder

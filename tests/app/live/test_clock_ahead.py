@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import select
 
-from app.alerting.match import Match
+from app.alerting.recording.match import Match
 from app.live.deduplicate import Deduplicator
 from app.live.intake import Intake
 from app.live.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps

@@ -14,8 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 import engine
-from app.alerting.kept import is_shed
 from app.alerting.payload import alertmanager_payload
+from app.alerting.recording.kept import is_shed
 from app.alerting.snapshots import snapshot_of
 from app.live.overload import LatencyBound, ReleaseTimes, overload_figures
 from app.store import Store

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from app.alerting.match import Match
 from app.alerting.operations import acknowledge
 from app.alerting.people import Person
+from app.alerting.recording.match import Match
 from app.errors import CheckpointError, StoreError
 from app.live.checkpoint import CheckpointFolder
 from app.live.histories import judgeable_types

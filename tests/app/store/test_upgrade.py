@@ -15,9 +15,9 @@ from alembic import command
 from sqlalchemy import JSON, String, column, create_engine, insert, select, table, update
 
 import engine
-from app.alerting.episodes import alert_id
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload
+from app.alerting.recording.episodes import alert_id
 from app.store import Store, open_store
 from app.store.api import AlertFilter
 from app.store.schema import alembic_config

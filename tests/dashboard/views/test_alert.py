@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.alerting.evidence import KnownEvent
+from app.alerting.recording.evidence import KnownEvent
 from app.store.api import AlertFilter
 from app.store.models import AlertRow
 from app.store.writing.writer import Writer

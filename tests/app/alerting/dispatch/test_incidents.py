@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.routes import Routing
-from app.alerting.found import found_in
 from app.alerting.operations import acknowledge, close, unacknowledge
 from app.alerting.people import Person
-from app.alerting.recorder import AlertingOptions, Recorder
-from app.alerting.report_rows import HISTORY
+from app.alerting.recording.found import found_in
+from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.report_rows import HISTORY
 from app.live.unstored import Unstored
 from app.store import Store
 from tests.app.alerting.dispatch.world import MINUTE_MS, TREE, Told, World, deliver

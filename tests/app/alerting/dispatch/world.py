@@ -12,7 +12,7 @@ from app.alerting.dispatch.notice import GroupNotice
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import acknowledge
 from app.alerting.people import Person
-from app.alerting.recorder import AlertingOptions, Recorder
+from app.alerting.recording.recorder import AlertingOptions, Recorder
 from app.clock import SetClock
 from app.settings import Alerting, Severity
 from app.store import Store

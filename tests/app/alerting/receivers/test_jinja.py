@@ -14,7 +14,7 @@ import pytest
 from app.alerting.delivery import Courier, endpoint_of
 from app.alerting.receivers.news import News
 from app.alerting.receivers.templates import TemplateError
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.errors import ConfigError
 from app.settings import Alerting

@@ -15,7 +15,7 @@ from app.alerting.receivers.errors import DeliveryError, PermanentDeliveryError,
 from app.alerting.receivers.kinds import BUILDERS
 from app.alerting.receivers.secrecy import NOT_SHOWN, without_secrets
 from app.alerting.receivers.service import Message
-from app.alerting.recorder import Recorder
+from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.config import load_settings
 from app.errors import ConfigError

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 import engine
-from app.alerting import certainty
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import BoundMatch, Episode, canonical_key
-from app.alerting.extremes import Extremes, shown_match
-from app.alerting.found import Found
 from app.alerting.hosts import Hosts
-from app.alerting.report_rows import LIVE
+from app.alerting.recording import certainty
+from app.alerting.recording.episodes import BoundMatch, Episode, canonical_key
+from app.alerting.recording.extremes import Extremes, shown_match
+from app.alerting.recording.found import Found
+from app.alerting.recording.report_rows import LIVE
 from app.json_text import json_text
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.certainty import weaker
-from app.alerting.episodes import Episode
-from app.alerting.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values, spread
 from app.alerting.hosts import Hosts, NamedHost, hosts_of
+from app.alerting.recording.certainty import weaker
+from app.alerting.recording.episodes import Episode
+from app.alerting.recording.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values, spread
 from app.alerting.text import fill, names_in
 from app.store.subject import job_of
 

@@ -14,8 +14,8 @@ from decimal import Decimal
 from typing import Any, Self
 
 import engine
-from app.alerting.evidence import Bound, ends
-from app.alerting.match import Match
+from app.alerting.recording.evidence import Bound, ends
+from app.alerting.recording.match import Match
 from app.store.storable import storable_values
 from engine import ast
 

@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import engine
-from app.alerting import certainty
 from app.alerting.catalog import QueryInfo
-from app.alerting.evidence import KnownEvent
-from app.alerting.extremes import Extremes, Seen
 from app.alerting.hosts import Hosts
-from app.alerting.match import Match
+from app.alerting.recording import certainty
+from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.extremes import Extremes, Seen
+from app.alerting.recording.match import Match
 from app.json_text import json_encoder
 
 MAX_KEY_CHARS = 1_000
@@ -74,7 +74,7 @@ class Episode:
     shed: bool = False
     """Whether one of them was found while partial matches were dropped that may have become further ones."""
     expectation: str | None = None
-    """See `app.alerting.certainty.weaker`."""
+    """See `app.alerting.recording.certainty.weaker`."""
     bound: frozenset[BoundMatch] = frozenset()
     """Of an incident: the matches of other queries that its matches bind."""
     is_claimed: bool = False

@@ -35,7 +35,7 @@ def labels_of_new(
 ) -> dict[str, str]:
     """The labels of an alert with this key that has just been raised.
 
-    `shown`: its columns as app.alerting.kept has them; `events`: the attributes of those of the match that it shows;
+    `shown`: its columns as `kept` has them; `events`: the attributes of those of the match that it shows;
     `external`: labels of the configuration, which win over what comes from the cluster.
     """
     assert info.severity is not None, "reports have no labels"

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import NOTHING_MISSING, Episode, FindMatch, canonical_key, group, is_shed, nothing_found
-from app.alerting.match import Match
-from app.alerting.report_rows import LIVE, report_row
+from app.alerting.recording.episodes import (
+    NOTHING_MISSING,
+    Episode,
+    FindMatch,
+    canonical_key,
+    group,
+    is_shed,
+    nothing_found,
+)
+from app.alerting.recording.match import Match
+from app.alerting.recording.report_rows import LIVE, report_row
 
 Row = dict[str, Any]
 
@@ -32,7 +40,7 @@ class Found:
 
     lane: str
     episodes: Sequence[Episode] = ()
-    """In the order of `app.alerting.episodes.group`."""
+    """In the order of `app.alerting.recording.episodes.group`."""
     reports: Sequence[Row] = ()
     """Columns of ReportRow, but when it is written."""
     whole: Sequence[WholeReport] = ()
@@ -55,7 +63,7 @@ def found_in(
     missing_until_ms: Mapping[str, int] = NOTHING_MISSING,
     find: FindMatch = nothing_found,
 ) -> Found:
-    """Take matches apart, in one pass over them; `missing_until_ms`: see `app.alerting.episodes.is_shed`; `find`: the
+    """Take matches apart, in one pass over them; `missing_until_ms`: see `episodes.is_shed`; `find`: the
     matches that incidents bind.
 
     `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.

@@ -11,24 +11,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from app.alerting import certainty, lifecycle
-from app.alerting.batches import MOST_ALERTS, in_parts
+from app.alerting import lifecycle
 from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.entering import enter
 from app.alerting.dispatch.routes import Route, Routing
-from app.alerting.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
-from app.alerting.evidence import Bound, KnownEvent, evidence_rows
-from app.alerting.extremes import shown_match
-from app.alerting.found import WholeReport, found_in
-from app.alerting.incidents import IncidentMembers, severity_of
-from app.alerting.kept import Kept
-from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
-from app.alerting.match import Match
 from app.alerting.notices import Audience, decide
 from app.alerting.payload import fingerprint, labels_of
-from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.recording import certainty
+from app.alerting.recording.batches import MOST_ALERTS, in_parts
+from app.alerting.recording.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
+from app.alerting.recording.evidence import Bound, KnownEvent, evidence_rows
+from app.alerting.recording.extremes import shown_match
+from app.alerting.recording.found import WholeReport, found_in
+from app.alerting.recording.incidents import IncidentMembers, severity_of
+from app.alerting.recording.kept import Kept
+from app.alerting.recording.labels import labels_of_new
+from app.alerting.recording.match import Match
+from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, reason_of
 from app.alerting.snapshots import snapshot_of
 from app.settings import Receiver
@@ -55,7 +56,7 @@ class AlertingOptions:
     max_evidence_events: int = 200
     max_age_ms: int = DAY_MS
     external_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every alert, see app.alerting.labels."""
+    """Labels of every alert, see app.alerting.recording.labels."""
     routing: Routing | None = None
     """Who is told together; None: each receiver is told of each alert by itself."""
     told: CreatedAlerts = field(default_factory=dict)
@@ -797,7 +798,7 @@ class Recorder:
     # ----------------------------------------------------------------- reports
 
     def report(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Rows of reports, see app.alerting.found."""
+        """Rows of reports, see app.alerting.recording.found."""
         self.outcome.n_reports += self._writer.reports.add({**row, "created_ms": self._now_ms} for row in rows)
 
     def remove_incomplete(self, whole: Sequence[WholeReport]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import canonical_key, is_exact, report_id
-from app.alerting.match import Match
+from app.alerting.recording.episodes import canonical_key, is_exact, report_id
+from app.alerting.recording.match import Match
 from app.alerting.text import fill
 from app.store.storable import storable_values
 

@@ -12,8 +12,8 @@ from app.alerting import lifecycle
 from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.entering import hears_of
 from app.alerting.dispatch.routes import Routing
-from app.alerting.episodes import BoundMatch, Episode
 from app.alerting.lifecycle import Change, State
+from app.alerting.recording.episodes import BoundMatch, Episode
 from app.settings import Severity
 from app.store.models import AlertRow
 from app.store.writing.writer import Writer
