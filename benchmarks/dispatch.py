@@ -24,7 +24,8 @@ from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.routes import Routing
 from app.alerting.recording.episodes import BoundMatch, canonical_key
 from app.alerting.recording.found import found_in
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.live.unstored import Unstored
 from app.settings import Alerting, Severity

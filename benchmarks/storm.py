@@ -17,7 +17,8 @@ from typing import Any
 
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.found import found_in
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.live.recent import RecentEvents
 from app.live.unstored import Unstored
 from app.process.spare_memory import rarely_collect

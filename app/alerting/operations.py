@@ -15,7 +15,9 @@ from app.alerting.dispatch.matchers import Matchers, all_match
 from app.alerting.lifecycle import State, TransitionError
 from app.alerting.people import Person, Role
 from app.alerting.recording.evidence import KnownEvent
-from app.alerting.recording.recorder import AlertingOptions, NewSilence, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.outcome import NewSilence
+from app.alerting.recording.recorder import Recorder
 from app.alerting.silencing import (
     MAX_SILENCE_MS,
     MAX_SILENCES,

@@ -16,7 +16,7 @@ from app.alerting.dispatch.routes import Routing
 from app.alerting.links import Links
 from app.alerting.notifier import Notifier
 from app.alerting.recording.match import Match
-from app.alerting.recording.recorder import AlertingOptions
+from app.alerting.recording.options import AlertingOptions
 from app.config import read_secret
 from app.errors import AppError, StoreError
 from app.event_log import EventLog, EventLogReader

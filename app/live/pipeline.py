@@ -21,7 +21,9 @@ from app.alerting.recording.episodes import CreatedAlert, created_by_key
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.found import found_in
 from app.alerting.recording.match import Match
-from app.alerting.recording.recorder import AlertingOptions, Outcome, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.outcome import Outcome
+from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.errors import CheckpointError, StoreError

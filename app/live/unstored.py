@@ -18,7 +18,8 @@ from app.alerting.recording.batches import MOST_ALERTS, MOST_ROWS
 from app.alerting.recording.episodes import Episode
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.found import Found
-from app.alerting.recording.recorder import AlertingOptions, EvidenceLookup, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import EvidenceLookup, Recorder
 from app.alerting.recording.set_aside import from_table, to_table
 from collectors.base import FinishedHistory
 from engine.events import EventBatch

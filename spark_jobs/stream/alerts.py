@@ -20,7 +20,9 @@ from pyspark.sql import DataFrame
 
 from app.alerting.notifier import Notifier
 from app.alerting.recording.evidence import KnownEvent
-from app.alerting.recording.recorder import AlertingOptions, Outcome, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.outcome import Outcome
+from app.alerting.recording.recorder import Recorder
 from app.errors import StoreError
 from app.store.api import Store
 from app.store.models import CheckpointRow, LateEventRow

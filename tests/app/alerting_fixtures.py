@@ -8,7 +8,7 @@ from typing import Any
 
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.evidence import KnownEvent
-from app.alerting.recording.recorder import AlertingOptions
+from app.alerting.recording.options import AlertingOptions
 from app.settings import Receiver, Severity, WebhookReceiver
 from engine import Expectation, Possibilities
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from app.alerting.notifier import Notifier
 from app.alerting.recording.match import Match
-from app.alerting.recording.recorder import AlertingOptions
+from app.alerting.recording.options import AlertingOptions
 from app.clock import SetClock
 from app.event_log import EventLog, EventLogReader
 from app.live.bound_matches import BoundMatches

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app.alerting.recording.evidence import KnownEvent
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.event_log import EventLog
 from app.live.assembly import event_log_folder
 from app.queries import load_queries

@@ -15,7 +15,8 @@ from streamlit.components.v2 import manifest_scanner
 
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.evidence import KnownEvent
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.config import load_settings
 from app.live.assembly import open_configured_store
 from app.settings import Severity, WebhookReceiver

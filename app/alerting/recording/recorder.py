@@ -5,23 +5,16 @@ The open alerts of the store are the only memory of episodes: after a restart no
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from app.alerting import lifecycle
-from app.alerting.case import case_of
 from app.alerting.catalog import QueryInfo
-from app.alerting.dispatch.entering import enter
-from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.lifecycle import Change, State
-from app.alerting.notices import Audience, decide
-from app.alerting.payload import fingerprint, labels_of
 from app.alerting.recording import certainty
 from app.alerting.recording.batches import MOST_ALERTS, in_parts
-from app.alerting.recording.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
+from app.alerting.recording.episodes import CreatedAlert, Episode, alert_id, created_id, onset_ms
 from app.alerting.recording.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.recording.extremes import shown_match
 from app.alerting.recording.found import WholeReport, found_in
@@ -29,90 +22,22 @@ from app.alerting.recording.incidents import IncidentMembers, severity_of
 from app.alerting.recording.kept import Kept
 from app.alerting.recording.labels import labels_of_new
 from app.alerting.recording.match import Match
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.outcome import NewSilence, Outcome
 from app.alerting.recording.report_rows import HISTORY, LIVE
+from app.alerting.recording.telling import Telling
 from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, reason_of
-from app.alerting.snapshots import snapshot_of
-from app.settings import Receiver
 from app.store.known_alerts import Span
-from app.store.models import AlertGroupRow, AlertRow, SilenceRow
+from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
-from collectors.time_units import DAY_MS
 
 MOST_LOOKED_AT = 1_000
 """Alerts that are read at once to see whether silences hide them."""
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
-
-
-@dataclass(frozen=True)
-class AlertingOptions:
-    """What does not change from step to step."""
-
-    queries: Mapping[str, QueryInfo]
-    receivers: Mapping[str, Receiver]
-    max_evidence_events: int = 200
-    max_age_ms: int = DAY_MS
-    external_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every alert, see app.alerting.recording.labels."""
-    routing: Routing | None = None
-    """Who is told together; None: each receiver is told of each alert by itself."""
-    told: CreatedAlerts = field(default_factory=dict)
-    """Alerts that a database that was set back has forgotten: they keep their ids."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertLine:
-    """Something that happened to an alert, for the log."""
-
-    query: str
-    alert: str
-    job: str | None
-    what: str
-
-    def fields(self) -> dict[str, str]:
-        """What the line of the log names; the job when there is one."""
-        fields = {"query": self.query, "alert": self.alert, "what": self.what}
-        return fields if self.job is None else {**fields, "job": self.job}
-
-
-@dataclass
-class Outcome:
-    """What a step did to alerts and reports."""
-
-    n_new_alerts: int = 0
-    n_resolved: int = 0
-    n_reports: int = 0
-    n_notifications: int = 0
-    n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Changes of state by (query, state that the alert went to)."""
-    log: list[AlertLine] = field(default_factory=list)
-    created: list[CreatedAlert] = field(default_factory=list)
-
-    def __iadd__(self, other: Outcome) -> Self:
-        """With what another transaction of the step did."""
-        self.n_new_alerts += other.n_new_alerts
-        self.n_resolved += other.n_resolved
-        self.n_reports += other.n_reports
-        self.n_notifications += other.n_notifications
-        self.n_changes.update(other.n_changes)
-        self.log += other.log
-        self.created += other.created
-        return self
-
-    def tell(self, alert: AlertRow, what: str) -> None:
-        """Something happened to an alert."""
-        self.log.append(AlertLine(alert.query, alert.id, alert.job_id, what))
-
-
-class NewSilence(NamedTuple):
-    """A silence that was made."""
-
-    id: int
-    n_alerts: int
-    """Open alerts that it silenced."""
 
 
 class Recorder:
@@ -194,7 +119,7 @@ class Recorder:
     def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
         """Resolve alerts that the watermark has passed, as far as they are still open."""
         alerts = self._writer.alerts.look_up_to_close(alert_ids)
-        self._look_up_notified(alerts)
+        self._telling.look_up(alerts)
         for alert in alerts:
             self._close(alert, watermark_ms)
         self._done()
@@ -274,6 +199,10 @@ class Recorder:
     @cached_property
     def _members(self) -> IncidentMembers:
         return IncidentMembers(self._writer, self._change, self._now_ms)
+
+    @cached_property
+    def _telling(self) -> Telling:
+        return Telling(self._options, self._writer, self._members, self.outcome, self._now_ms)
 
     def unacknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
         """A person looks after the alert no longer, which the next step tells; raises TransitionError when nobody
@@ -456,7 +385,7 @@ class Recorder:
         self._record(alert, None, change)
         if episode.bound:  # before it is told: with the alerts behind it
             self._members.bind(alert, episode.bound)
-        self._notify(alert, None)
+        self._telling.change(alert, None)
         self.outcome.n_new_alerts += 1
         now = (new_id, episode.query, info.hash, episode.key_text, episode.start_ms, episode.end_ms)
         self.outcome.created.append(CreatedAlert(*now))
@@ -553,7 +482,7 @@ class Recorder:
     def _changed(self, alert: AlertRow, before: str | None, change: Change) -> None:
         """A change was made on an alert that was in the state `before`: it is recorded, and told."""
         self._record(alert, before, change)
-        self._notify(alert, before, again=change.inhibited is False and before is not None)
+        self._telling.change(alert, before, again=change.inhibited is False and before is not None)
 
     def _record(self, alert: AlertRow, before: str | None, change: Change) -> None:
         if change.silenced or change.inhibited:
@@ -586,130 +515,6 @@ class Recorder:
             self._writer.silences.set_applied(Applied(), self._now_ms)
         self._is_to_apply = True
 
-    def _notify(self, alert: AlertRow, before: str | None, *, again: bool = False) -> None:
-        """Tell who wants to know of a change; `before`: the state that it came from; `again`: also who was told before,
-        since the end of its incident seemed to be its own."""
-        if alert.state == State.ACKNOWLEDGED or (alert.silenced and alert.state == State.RESOLVED):
-            self._writer.groups.forget_untold(alert.id)
-        if alert.state == State.ACKNOWLEDGED:
-            self._writer.groups.stop_timers(alert.id)
-        routing, receivers = self._options.routing, self._options.receivers
-        if routing is not None and alert.state == State.FIRING:
-            self._enter(routing, alert, before, again=again)
-        if routing is not None and alert.state != State.RESOLVED:
-            return
-        snapshot = snapshot_of(alert, case_of(self._writer.session, alert) if alert.is_incident else None)
-        by_labels = fingerprint(labels_of(snapshot))
-        if routing is not None:  # who was told without one that it fires is told so that it is over
-            receivers = {name: of for name, of in receivers.items() if self._told(alert, before, name, by_labels)}
-        is_known = bool(receivers) and before is not None and self._had_groups
-        by_groups = self._writer.groups.receivers_of(alert.id) if is_known else set()
-        key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
-        same = self._same_that_fire(alert) if receivers else []
-        for name, receiver in receivers.items():
-            if name in by_groups:
-                self.outcome.tell(alert, f"{name} is told with a group")
-                continue
-            audience = Audience(
-                snapshot,
-                receiver,
-                self._told(alert, before, name, by_labels, again=again),
-                alert.silenced,
-                self._now_ms,
-                self._options.max_age_ms,
-                inhibited=alert.inhibited,
-                same_fires=bool(same) if alert.state == State.RESOLVED else self._knows_later(alert, same, name),
-            )
-            decision = decide(audience)
-            if not decision.send:
-                self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
-                continue
-            message = {
-                "idempotency_key": key,
-                "receiver": name,
-                "alert_id": alert.id,
-                "group_id": None,
-                "fingerprint": by_labels,
-                "state": alert.state,
-                "revision": alert.revision,
-                "payload": replace(snapshot, thread=self._thread(alert, name)).as_json(),
-                "status": "pending",
-                "n_attempts": 0,
-                "tried_since_ms": None,
-                "next_attempt_ms": self._now_ms,
-                "last_error": None,
-                "created_ms": self._now_ms,
-                "finished_ms": None,
-            }
-            self.outcome.n_notifications += self._writer.outbox.add(message, alert)
-
-    @cached_property
-    def _had_groups(self) -> bool:
-        """Whether alerts that were there before belong to groups."""
-        return self._writer.groups.n_groups() > 0
-
-    def _enter(self, routing: Routing, alert: AlertRow, before: str | None, *, again: bool = False) -> None:
-        """Put an alert that fires into its groups, but for those who were told without a group that it does, or who
-        are told of an incident in its place."""
-        hearing: frozenset[str] | None = frozenset()
-        if alert.inhibited:
-            hearing = self._members.hearing(routing, alert)
-            self._writer.groups.forget_untold(alert.id, hearing)
-
-        def is_told(receiver: str) -> bool:
-            if hearing is None or receiver in hearing:
-                return True
-            is_known = before == alert.state and not again
-            return is_known and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
-
-        def goes_on(route: Route) -> AlertGroupRow | None:
-            group = self._writer.groups.told_group(behind, route.receiver)
-            known = None if group is None else routing.route(group.route)
-            return group if known is not None and known.treats_alike(route) else None
-
-        behind = [of.id for of in self._writer.incidents.members(alert.id)] if alert.is_incident else []
-        options = self._options
-        for said in enter(
-            self._writer, routing, alert, self._now_ms, options.max_age_ms, leave_out=is_told, goes_on=goes_on
-        ):
-            self.outcome.tell(alert, said)
-
-    def _thread(self, alert: AlertRow, receiver: str) -> str | None:
-        """The key under which a receiver was told of the first alert behind an incident; None: that of its labels."""
-        if not alert.is_incident:
-            return None
-        members = self._writer.incidents.members(alert.id)
-        behind = [of.id for of in members if of.state != State.RESOLVED]  # of others their end was told in it
-        return self._writer.outbox.thread(alert.id, behind, receiver)
-
-    def _look_up_notified(self, alerts: Sequence[AlertRow]) -> None:
-        """Read at once what is asked of each receiver when these end."""
-        self._writer.outbox.look_up_notified(
-            self._options.receivers.keys(), {fingerprint(alert.labels) for alert in alerts}
-        )
-
-    def _told(self, alert: AlertRow, before: str | None, receiver: str, by_labels: str, *, again: bool = False) -> bool:
-        """See Audience.told_before."""
-        if alert.state == State.FIRING:
-            return (
-                not again
-                and before == alert.state
-                and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
-            )
-        return self._writer.outbox.last_notified_of_same(by_labels, receiver) == State.FIRING
-
-    def _same_that_fire(self, alert: AlertRow) -> list[AlertRow]:
-        """Other alerts with the same labels that are not over."""
-        return [
-            other
-            for other in self._writer.alerts.open_of(alert.query, alert.key_text)
-            if other.id != alert.id and other.labels == alert.labels and other.state != State.RESOLVED
-        ]
-
-    def _knows_later(self, alert: AlertRow, same: Sequence[AlertRow], receiver: str) -> bool:
-        later = (other for other in same if other.start_ms > alert.start_ms)
-        return any(self._writer.outbox.last_notified(other, receiver) == State.FIRING for other in later)
-
     @cached_property
     def _holding(self) -> Holding:
         return Holding(self._writer.silences.not_over(self._now_ms), self._now_ms)
@@ -734,10 +539,10 @@ class Recorder:
     def _tell_changed_by_hand(self, at_most: int) -> int:
         """People know no receivers: the process tells what they did."""
         alerts = self._writer.alerts.by_ids(self._writer.alerts.to_tell(at_most))
-        self._look_up_notified(alerts)
+        self._telling.look_up(alerts)
         for alert in alerts:
             alert.to_tell = False
-            self._notify(alert, State.ACKNOWLEDGED if alert.state == State.FIRING else State.FIRING)
+            self._telling.change(alert, State.ACKNOWLEDGED if alert.state == State.FIRING else State.FIRING)
         if alerts:
             self._writer.rows.flush()
         return len(alerts)
@@ -745,7 +550,7 @@ class Recorder:
     def _end_acknowledgements(self, at_most: int) -> int:
         ids = self._writer.alerts.acknowledged_until(self._now_ms, at_most)
         alerts = self._writer.alerts.by_ids(ids)
-        self._look_up_notified(alerts)
+        self._telling.look_up(alerts)
         for alert in alerts:
             self._change(alert, lifecycle.on_acknowledgement_end())
         if alerts:
@@ -784,7 +589,7 @@ class Recorder:
         wherever several parts of a step share them."""
         over = self._writer.silences.over(self._now_ms) if alert_ids else []
         alerts = self._writer.alerts.by_ids(alert_ids)
-        self._look_up_notified(alerts)
+        self._telling.look_up(alerts)
         for alert in alerts:
             labels = labels_of_row(alert.labels, alert.key, alert.query, alert.severity)
             if (covering := self._holding.covering(labels)) is not None:

@@ -15,7 +15,8 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, template_fields, templated_payload
 from app.alerting.recording.evidence import KnownEvent
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.settings import Severity
 from app.store import Store
 from app.store.api import AlertFilter

@@ -17,7 +17,8 @@ from app.alerting.receivers.news import News, facts_of
 from app.alerting.recording.episodes import BoundMatch, FindMatch, canonical_key
 from app.alerting.recording.found import found_in
 from app.alerting.recording.incidents import IncidentMembers
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import HISTORY
 from app.alerting.recording.set_aside import from_table, to_table
 from app.live.unstored import Unstored

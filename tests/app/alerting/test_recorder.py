@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from app.alerting import lifecycle
 from app.alerting.lifecycle import State
 from app.alerting.recording.episodes import alert_id, canonical_key, group, report_id
-from app.alerting.recording.recorder import Outcome, Recorder
+from app.alerting.recording.outcome import Outcome
+from app.alerting.recording.recorder import Recorder
 from app.store import Store
 from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
 from tests.app.silences import silencing_of

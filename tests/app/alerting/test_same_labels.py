@@ -12,7 +12,8 @@ from app.alerting.lifecycle import State
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload
 from app.alerting.payload import fingerprint as of_labels
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.store import Store
 from app.store.models import AlertRow, NotificationRow, SilenceRow
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.alertmanager.listener import Listener, listening
 from app.clock import Clock, SetClock
 from app.process.http_server import Limits

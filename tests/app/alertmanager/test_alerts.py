@@ -14,7 +14,8 @@ from app.alerting import operations
 from app.alerting.catalog import QueryInfo
 from app.alerting.dispatch.matchers import parse_matchers
 from app.alerting.people import Person
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.alerting.silencing import silencing
 from app.alertmanager.active import Active
 from app.alertmanager.alerts import Silenced

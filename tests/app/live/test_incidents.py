@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import engine
-from app.alerting.recording.recorder import AlertingOptions
+from app.alerting.recording.options import AlertingOptions
 from app.live.bound_matches import BoundMatches
 from app.queries import Loaded, load_queries
 from app.settings import Queries

@@ -10,7 +10,7 @@ import pytest
 import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.found import found_in
-from app.alerting.recording.recorder import AlertingOptions
+from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.set_aside import from_table, to_table
 from app.live.assembly import _is_of_jobs
 from app.live.recent import RecentEvents

@@ -7,7 +7,7 @@ import json
 import pytest
 import structlog
 
-from app.alerting.recording.recorder import AlertLine
+from app.alerting.recording.outcome import AlertLine
 from app.process.logs import configure_logs
 from app.settings import Log
 

@@ -16,7 +16,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import engine
-from app.alerting.recording.recorder import AlertingOptions
+from app.alerting.recording.options import AlertingOptions
 from app.clock import SetClock
 from app.errors import StoreError
 from app.live.assembly import Live

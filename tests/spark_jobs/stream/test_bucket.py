@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import engine
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.config import load_settings
 from app.queries import Loaded, load_queries
 from app.settings import Queries

@@ -7,7 +7,8 @@ from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import acknowledge, close, unacknowledge
 from app.alerting.people import Person
 from app.alerting.recording.found import found_in
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import HISTORY
 from app.live.unstored import Unstored
 from app.store import Store

@@ -12,7 +12,8 @@ from app.alerting.dispatch.notice import GroupNotice
 from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import acknowledge
 from app.alerting.people import Person
-from app.alerting.recording.recorder import AlertingOptions, Recorder
+from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.settings import Alerting, Severity
 from app.store import Store
