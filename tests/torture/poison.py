@@ -82,7 +82,7 @@ class Kind:
 
 
 _AUDIT = "".join(
-    f"{logs.stamp(logs.DAY_MS + 1_000 * n)} INFO FSNamesystem.audit: allowed=true\tugi=ann{n % 3} (auth:SIMPLE)\t"
+    f"{logs.stamp(1_000 * n)} INFO FSNamesystem.audit: allowed=true\tugi=ann{n % 3} (auth:SIMPLE)\t"
     f"ip=/10.0.0.{n % 5}\tcmd=open\tsrc=/data/part-{n}\tdst=null\tperm=null\tproto=rpc\tcallerContext=CLI\n"
     for n in range(200)
 )
