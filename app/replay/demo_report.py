@@ -14,7 +14,8 @@ from app.tables import Column, Fit, number, print_table
 
 _EVENTS = (Column("event"), number("number"), number("again in finished jobs"))
 _QUERIES = (
-    Column("query", least=24), number("matches"), number("in finished jobs", spare=1), number("alerts"), number("report rows"),
+    Column("query", least=24), number("matches"),
+    number("in finished jobs", spare=1), number("alerts"), number("report rows"),
 )  # fmt: skip
 _FAULTS = (
     Column("fault", least=10), Column("query", spare=2), Column("suspect", spare=1), Column("found by", Fit.WRAP, 24),
@@ -26,7 +27,8 @@ _ALERTS = (
     Column("last seen", Fit.WHOLE, spare=2),
 )  # fmt: skip
 _DROPPED = (
-    Column("query", least=24), number("partial matches"), number("expected matches", spare=3), number("no estimate", spare=4),
+    Column("query", least=24), number("partial matches"),
+    number("expected matches", spare=3), number("no estimate", spare=4),
     number("kept events", spare=2), number("matches"), number("of"), number("alerts"), number("of"),
     number("marked", spare=1),
 )  # fmt: skip
