@@ -19,33 +19,17 @@ NEVER = "0001-01-01T00:00:00Z"
 MAX_TEMPLATE_BYTES = 2**16
 
 
-def alertmanager_payload(snapshot: Snapshot, receiver: str, external_url: str) -> dict[str, Any]:
-    """One alert as an Alertmanager webhook notification, version "4"."""
-    labels = labels_of(snapshot)
-    annotations = annotations_of(snapshot)
-    group_labels = {name: labels[name] for name in ("alertname", *sorted(snapshot.key)) if name in labels}
-    resolved = snapshot.state == "resolved"
+def alert_payload(snapshot: Snapshot, external_url: str) -> dict[str, Any]:
+    """One alert as Alertmanager's webhook lists it."""
+    labels, resolved = labels_of(snapshot), snapshot.state == "resolved"
     return {
-        "version": "4",
-        "groupKey": f"{{}}:{json.dumps(group_labels, sort_keys=True)}",
-        "truncatedAlerts": 0,
         "status": "resolved" if resolved else "firing",
-        "receiver": receiver,
-        "groupLabels": group_labels,
-        "commonLabels": labels,
-        "commonAnnotations": annotations,
-        "externalURL": external_url,
-        "alerts": [
-            {
-                "status": "resolved" if resolved else "firing",
-                "labels": labels,
-                "annotations": annotations,
-                "startsAt": iso(began_ms(snapshot)),
-                "endsAt": iso(snapshot.end_ms) if resolved else NEVER,
-                "generatorURL": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
-                "fingerprint": fingerprint(labels),
-            }
-        ],
+        "labels": labels,
+        "annotations": annotations_of(snapshot),
+        "startsAt": iso(began_ms(snapshot)),
+        "endsAt": iso(snapshot.end_ms) if resolved else NEVER,
+        "generatorURL": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
+        "fingerprint": fingerprint(labels),
     }
 
 

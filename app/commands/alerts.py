@@ -36,7 +36,6 @@ from app.commands.alerts_options import (
     FormatOption,
     JsonOption,
     StoreOption,
-    fold,
     opened,
     print_json,
     time_ms,
@@ -49,12 +48,28 @@ from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
 from app.store.states import SILENCED
+from app.tables import Column, Fit, number, print_table
 from app.units import value_text
 from app.watching import unknown_text, watched
 
 MAX_RECORDS_SHOWN = 20
 WIDE = 170
 """Columns of a terminal that shows all that the list has."""
+_EVIDENCE = (
+    Column("variable", Fit.WHOLE), Column("event", Fit.WRAP), Column("from", Fit.WHOLE),
+    Column("to", Fit.WHOLE, spare=1), Column("attributes", Fit.WRAP, 20), Column("origin", Fit.WRAP, 16, spare=2),
+)  # fmt: skip
+_CHANGES = (
+    Column("at", Fit.WHOLE), Column("state", Fit.WRAP), Column("reason", Fit.WRAP, 20), Column("by", Fit.WRAP),
+)  # fmt: skip
+_NOTIFICATIONS = (
+    Column("receiver"), Column("state", Fit.WHOLE), Column("status", Fit.WHOLE), number("attempts"),
+    Column("error", Fit.WRAP, 20),
+)  # fmt: skip
+_MEMBERS = (
+    Column("alert", Fit.WHOLE), Column("severity", Fit.WHOLE), Column("state", Fit.WHOLE, spare=1), Column("host"),
+    Column("summary", Fit.WRAP, 24),
+)  # fmt: skip
 
 
 class StateFilter(StrEnum):
@@ -334,23 +349,20 @@ def _print_details(
         _print_case(console, case)
     if alert.merged_into:
         console.print(Text(f"It became part of {alert.merged_into}."))
-    evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")
+    evidence = []
     for e in details.evidence:
         times = [iso(t) if t is not None else "" for t in (e.t_lo_ms, e.t_hi_ms)]
         attributes = ", ".join(f"{name}={plain(value_text(name, value))}" for name, value in e.attributes.items())
-        evidence.add_row(
-            Text(e.variable), Text(e.type or "no longer kept"), *times, Text(attributes), Text(plain(e.origin or ""))
-        )
-    changes = Table("at", "state", "reason", "by", title="changes", title_justify="left")
-    for c in details.changes:
-        changes.add_row(iso(c.at_ms), state_text(c.to_state, c.silenced), Text(plain(c.reason)), Text(plain(c.actor)))
-    told = Table("receiver", "state", "status", "attempts", "error", title="notifications", title_justify="left")
-    for n in details.notifications:
-        told.add_row(Text(n.receiver), n.state, n.status, str(n.n_attempts), Text(n.last_error or ""))
-    for table in (evidence, changes, told):
-        if table.row_count:
-            fold(table)
-            console.print(table)
+        evidence.append((e.variable, e.type or "no longer kept", *times, attributes, plain(e.origin or "")))
+    changes = [
+        (iso(c.at_ms), state_text(c.to_state, c.silenced), plain(c.reason), plain(c.actor)) for c in details.changes
+    ]
+    told = [(n.receiver, n.state, n.status, str(n.n_attempts), n.last_error or "") for n in details.notifications]
+    for title, columns, rows in (
+        ("evidence", _EVIDENCE, evidence), ("changes", _CHANGES, changes), ("notifications", _NOTIFICATIONS, told),
+    ):  # fmt: skip
+        if rows:
+            print_table(console, columns, rows, title=title)
     records = [e for e in details.evidence if e.raw]
     if records:
         console.print(Text("records", style="bold"))
@@ -366,12 +378,14 @@ def _print_details(
 def _print_case(console: Console, case: Mapping[str, Any]) -> None:
     for word, name in (("for it", "for"), ("against it", "against")):
         console.print(Text(f"{word}: {'; '.join(case[name]) or 'nothing known'}"))
-    table = Table("alert", "severity", "state", "host", "summary", title="alerts behind it", title_justify="left")
-    for member in case["members"]:
-        cells = (member["id"][:8], member["severity"], member["state"], member["host"] or "", member["summary"])
-        table.add_row(*(Text(plain(cell, 1_000)) for cell in cells))
-    fold(table)
-    console.print(table)
+    members = [
+        [
+            plain(cell, 1_000)
+            for cell in (member["id"][:8], member["severity"], member["state"], member["host"] or "", member["summary"])
+        ]
+        for member in case["members"]
+    ]
+    print_table(console, _MEMBERS, members, title="alerts behind it")
     if (n_more := case["n_members"] - len(case["members"])) > 0:
         console.print(f"and {n_more:,} more.")
 

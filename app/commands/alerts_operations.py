@@ -26,7 +26,6 @@ from app.commands.alerts_options import (
     NoteOption,
     StoreOption,
     actor,
-    fold,
     opened,
     print_json,
     time_ms,
@@ -39,6 +38,7 @@ from app.durations import format_duration, parse_duration_ms
 from app.errors import AppError
 from app.store.api import Store
 from app.store.models import AlertRow, SilenceRow
+from app.tables import Column, Fit, print_table
 
 MAX_PREVIEWED = 50
 MAX_NAME_SHOWN = 16
@@ -233,18 +233,23 @@ def _intervals(config: Path | None, names: Sequence[str] | None) -> list[dict[st
     return [interval_section(interval) for name in names for interval in known[name].time_intervals]
 
 
+_PREVIEWED = (
+    Column("alert", Fit.WHOLE), Column("severity", Fit.WHOLE), Column("state", Fit.WHOLE),
+    Column("summary", Fit.WRAP, 24),
+)  # fmt: skip
+
+
 def _preview(alerts: Sequence[AlertRow], *, as_json: bool) -> None:
     if as_json:
         names = ("id", "query", "severity", "state", "silenced", "summary")
         print_json([{name: getattr(row, name) for name in names} for row in alerts])
         return
-    table = Table("alert", "severity", "state", "summary")
-    for row in alerts[:MAX_PREVIEWED]:
-        standing = state_text(row.state, row.silenced)
-        table.add_row(row.id[:8], row.severity, standing, Text(plain(row.summary)))
-    fold(table)
+    told = [
+        (row.id[:8], row.severity, state_text(row.state, row.silenced), plain(row.summary))
+        for row in alerts[:MAX_PREVIEWED]
+    ]
     if alerts:
-        table_console().print(table)
+        print_table(table_console(), _PREVIEWED, told)
     more = f" ({len(alerts) - MAX_PREVIEWED} more are not shown)" if len(alerts) > MAX_PREVIEWED else ""
     typer.echo(f"It would hide {len(alerts)} open alert(s){more}; nothing was changed.")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from app.alerting.people import Person, Role
 from app.alerting.text import plain
@@ -79,12 +78,6 @@ def time_ms(option: str, text: str, now_ms: int) -> int:
         ) from None
 
 
-def fold(table: Table) -> None:
-    """Long words go on in the next line: ids and paths are there to be copied."""
-    for column in table.columns:
-        column.overflow = "fold"
-
-
 __all__ = [
     "AlertArgument",
     "AlertsArgument",
@@ -95,7 +88,6 @@ __all__ = [
     "NoteOption",
     "StoreOption",
     "actor",
-    "fold",
     "opened",
     "print_json",
     "time_ms",

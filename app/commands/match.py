@@ -16,6 +16,7 @@ import typer
 import engine
 from app.aggregates import register_configured
 from app.commands.absent_types import with_absent_types
+from app.commands.friendly import JsonOption, print_json
 from app.commands.match_output import PRINTERS, OutputFormat, Printed
 from app.commands.oracle_run import oracle_rows
 from app.config import load_settings
@@ -188,15 +189,22 @@ def explain(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings whose engine.latency_bound is shown, too.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost; of the queries
     whose matches it uses as well."""
+    if dot and as_json:
+        _fail(AppError("--dot and --json are both given; expected one of them"))
     try:
         _register(aggregate or [])
         compiled = _planned(query, events, read_parameters(param or []), _other_queries(with_ or []))
         settings = None if config is None else load_settings(config)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
+    if as_json:
+        bound = {} if settings is None else {"latency_bound_ms": settings.engine.latency_bound_ms}
+        print_json([{**planned.facts(), **bound} for planned in compiled])
+        return
     for planned in compiled:
         for warning in planned.resolved.warnings:
             _warn(f"warning: {warning}")

@@ -132,8 +132,9 @@ def print_table(
     if not rows:
         return
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+
+    from app.tables import Column, number
+    from app.tables import print_table as print_cells
 
     if all(map(_is_of_trends, rows)):
         _print_trends(rows)
@@ -143,13 +144,12 @@ def print_table(
     has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
     has_windows = any(row.window is not None for row in rows)
     sure = [at_least_one_of(row) for row in rows] if sure is None else sure
-    table = Table()
-    for name in (*(("window_start", "window_end") if has_windows else ()), *variables, "confidence", *names):
-        table.add_column(Text(shown_plain(name)))
-    if has_counts:
-        table.add_column("matches", justify="right")
-    if any(sure):
-        table.add_column("at least one match")
+    columns = [Column(name, least=19, spare=4) for name in ("window_start", "window_end") if has_windows]
+    columns += [Column(shown_plain(name), least=6) for name in variables]
+    columns += [number("confidence", spare=2), *(Column(shown_plain(name)) for name in names)]
+    columns += [number("matches", spare=1)] if has_counts else []
+    columns += [Column("at least one match", spare=3)] if any(sure) else []
+    told = []
     for row, result in zip(rows, sure, strict=True):
         bound = row.candidates or row.bindings
         cells = [format_time(bound_ms) for bound_ms in row.window or ()]
@@ -158,28 +158,29 @@ def print_table(
         cells += ["" if row.values.get(name) is None else str(value_text(name, row.values[name])) for name in names]
         cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []
         cells += [_short(result, float(row.confidence))] if any(sure) else []
-        table.add_row(*[Text(shown_plain(cell)) for cell in cells])
-    Console(highlight=False).print(table)
+        told.append([shown_plain(cell) for cell in cells])
+    print_cells(Console(highlight=False), columns, told)
 
 
 def _print_trends(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     """Rows about all trends of a window and group: what is not exact, or an expected value, says so."""
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+
+    from app.tables import Column
+    from app.tables import print_table as print_cells
 
     groups = [name for name, _ in rows[0].key if name not in rows[0].values]
     names = list(rows[0].values)
-    table = Table()
-    for name in ("window_start", "window_end", *groups, *names):
-        table.add_column(Text(shown_plain(name)))
+    columns = [Column("window_start", least=19), Column("window_end", least=19, spare=1)]
+    columns += [Column(shown_plain(name)) for name in (*groups, *names)]
+    shown = []
     for row in rows:
         told = {**dict(row.key), **row.values}
         cells = [format_time(bound_ms) for bound_ms in row.window or ()]
         cells += ["" if told[name] is None else str(value_text(name, told[name])) for name in (*groups, *names)]
         cells[-1] += f" ({row.expected})" if row.expected else "" if row.exact else " (rounded)"
-        table.add_row(*[Text(shown_plain(cell)) for cell in cells])
-    Console(highlight=False).print(table)
+        shown.append([shown_plain(cell) for cell in cells])
+    print_cells(Console(highlight=False), columns, shown)
 
 
 def _short(result: engine.AtLeastOne | None, confidence: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from app.console import inert
@@ -11,12 +10,17 @@ from app.durations import format_duration
 from app.heuristics.judging import NO_SPARK, Judgement
 from app.heuristics.severity import Finding, Measure, Severity, finite
 from app.heuristics.waste import Waste
+from app.tables import Column, Fit, number, print_table
 
 STYLES = {
     Severity.NONE: "dim", Severity.LOW: "", Severity.MODERATE: "yellow", Severity.SEVERE: "red",
     Severity.CRITICAL: "bold red",
 }  # fmt: skip
 MAX_NOTE_CHARS = 1_000
+_FINDINGS = (
+    Column("heuristic", Fit.WRAP, 12), Column("severity", Fit.WHOLE), number("score", spare=1),
+    Column("measured", Fit.WRAP, 24), Column("tasks", Fit.WRAP, 16, spare=2),
+)  # fmt: skip
 
 
 def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, compatible: bool) -> None:
@@ -31,7 +35,7 @@ def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, com
     findings = judgement.dr_elephant if compatible else judgement.corrected
     title = "as Dr. Elephant computes it" if compatible else "heuristics"
     if findings:
-        console.print(_table(title, sorted(findings, key=_standing)))
+        _print_findings(console, title, sorted(findings, key=_standing))
     for finding in sorted(findings, key=_standing):
         if finding.advice and finding.severity:
             console.print(_text(f"{finding.heuristic}: {finding.advice}"))
@@ -67,21 +71,19 @@ def severity_text(finding: Finding) -> str:
     return "not known" if finding.severity is None else finding.severity.name.lower()
 
 
-def _table(title: str, findings: list[Finding]) -> Table:
-    table = Table("heuristic", "severity", "score", "measured", "tasks", title=title, title_justify="left")
-    for column in table.columns:
-        column.overflow = "fold"
+def _print_findings(console: Console, title: str, findings: list[Finding]) -> None:
+    rows = []
     for finding in findings:
         told = [measure_text(measure) for measure in finding.measures]
         if finding.note:
             told.append(finding.note[:MAX_NOTE_CHARS])
         style = "" if finding.severity is None else STYLES[finding.severity]
         more = f" (of {finding.n_tasks:,})" if finding.tasks and finding.n_tasks else ""
-        table.add_row(
-            finding.heuristic, Text(severity_text(finding), style), f"{finding.score:,}", _text("\n".join(told)),
-            _text("\n".join(_line(task, 80) for task in finding.tasks[:3]) + more),
-        )  # fmt: skip
-    return table
+        rows.append((
+            finding.heuristic, Text(severity_text(finding), style), f"{finding.score:,}", "\n".join(told),
+            "\n".join(_line(task, 80) for task in finding.tasks[:3]) + more,
+        ))  # fmt: skip
+    print_table(console, _FINDINGS, rows, title=title)
 
 
 def _standing(finding: Finding) -> int:

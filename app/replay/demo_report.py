@@ -7,25 +7,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from app.durations import format_duration, format_size
+from app.tables import Column, Fit, number, print_table
+
+_EVENTS = (Column("event"), number("number"), number("again in finished jobs"))
+_QUERIES = (
+    Column("query", least=24), number("matches"),
+    number("in finished jobs", spare=1), number("alerts"), number("report rows"),
+)  # fmt: skip
+_FAULTS = (
+    Column("fault", least=10), Column("query", spare=2), Column("suspect", spare=1), Column("found by", Fit.WRAP, 24),
+    Column("began", Fit.WHOLE, spare=3), Column("raised", Fit.WHOLE),
+)  # fmt: skip
+_INCIDENTS = (Column("query", spare=1), Column("suspect"), number("alerts"), Column("incident", Fit.WRAP, 30))
+_ALERTS = (
+    Column("query"), Column("suspect", spare=1), Column("alert", Fit.WRAP, 24), Column("began", Fit.WHOLE),
+    Column("last seen", Fit.WHOLE, spare=2),
+)  # fmt: skip
+_DROPPED = (
+    Column("query", least=24), number("partial matches"),
+    number("expected matches", spare=3), number("no estimate", spare=4),
+    number("kept events", spare=2), number("matches"), number("of"), number("alerts"), number("of"),
+    number("marked", spare=1),
+)  # fmt: skip
 
 
 def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
     """Tables of events, matches, alerts and the ground truth. Texts from the cluster are never read as markup."""
-    console.print(_events(summary))
-    console.print(_queries(summary))
+    _events(console, summary)
+    _queries(console, summary)
     truth = summary["ground_truth"]
-    console.print(_faults(truth))
+    _faults(console, truth)
     if truth["secondary"]:
-        console.print(_alerts("further alerts on the same faults", [row["alert"] for row in truth["secondary"]]))
+        _alerts(console, "further alerts on the same faults", [row["alert"] for row in truth["secondary"]])
     if truth["unexplained"]:
-        console.print(_alerts("alerts on jobs with a fault, at another time", truth["unexplained"]))
+        _alerts(console, "alerts on jobs with a fault, at another time", truth["unexplained"])
     if truth["false_alarms"]:
-        console.print(_alerts("false alarms: alerts that belong to no fault", truth["false_alarms"]))
-    console.print(_incidents(summary))
+        _alerts(console, "false alarms: alerts that belong to no fault", truth["false_alarms"])
+    _incidents(console, summary)
     _print_figures(console, summary)
     if (overload := summary.get("overload")) is not None:
         print_overload(console, summary, overload)
@@ -67,7 +88,7 @@ def verdict_text(truth: Mapping[str, Any]) -> str:
 
 def print_overload(console: Console, summary: Mapping[str, Any], overload: Mapping[str, Any]) -> None:
     """How the bound was held, what of which query was dropped for it, and what that cost."""
-    console.print(_dropped(summary, overload))
+    _dropped(console, summary, overload)
     for line in overload_lines(overload):
         console.print(Text(line))
     console.print(Text(overload_verdict(summary["ground_truth"], overload), style="bold"))
@@ -106,15 +127,9 @@ def overload_verdict(truth: Mapping[str, Any], overload: Mapping[str, Any]) -> s
     return f"At {overload['times']:g} times what the machine takes: {verdict_text(truth)} Without overload: {before}"
 
 
-def _dropped(summary: Mapping[str, Any], overload: Mapping[str, Any]) -> Table:
-    table = Table(
-        "query", "partial matches", "expected matches", "no estimate", "kept events",
-        "matches", "of", "alerts", "of", "marked",
-        title=f"dropped at {overload['times']:g} times what the machine takes, and what was found of what there is",
-        title_justify="left",
-    )  # fmt: skip
-    for column in table.columns[1:]:
-        column.justify = "right"
+def _dropped(console: Console, summary: Mapping[str, Any], overload: Mapping[str, Any]) -> None:
+    title = f"dropped at {overload['times']:g} times what the machine takes, and what was found of what there is"
+    told = []
     without = overload["without_shedding"]
     names = {*overload["dropped"], *overload["marked"]}
     for part in ("matches", "alerts"):
@@ -127,8 +142,8 @@ def _dropped(summary: Mapping[str, Any], overload: Mapping[str, Any]) -> Table:
             *(f"{where[part].get(name, 0):,}" for part in ("matches", "alerts") for where in (summary, without)),
             f"{overload['marked'].get(name, 0) or ''}",
         ]
-        table.add_row(Text(name), *cells)
-    return table
+        told.append((name, *cells))
+    print_table(console, _DROPPED, told, title=title)
 
 
 def _by_type(dropped: Mapping[str, int]) -> str:
@@ -142,71 +157,49 @@ def _ms(milliseconds: float) -> str:
     return format_duration(milliseconds) if milliseconds >= 1 else f"{milliseconds:.3g} ms"
 
 
-def _events(summary: Mapping[str, Any]) -> Table:
-    table = Table("event", "number", "again in finished jobs", title="events", title_justify="left")
-    table.columns[1].justify = table.columns[2].justify = "right"
-    again = summary["events_in_histories"]
+def _events(console: Console, summary: Mapping[str, Any]) -> None:
+    told, again = [], summary["events_in_histories"]
     for event_type in sorted({*summary["events"], *again}):
         n_live, n_again = summary["events"].get(event_type, 0), again.get(event_type, 0)
-        table.add_row(Text(event_type), f"{n_live:,}", f"{n_again:,}" if n_again else "")
-    return table
+        told.append((event_type, f"{n_live:,}", f"{n_again:,}" if n_again else ""))
+    print_table(console, _EVENTS, told, title="events")
 
 
-def _queries(summary: Mapping[str, Any]) -> Table:
-    table = Table(
-        "query", "matches", "in finished jobs", "alerts", "report rows", title="queries", title_justify="left"
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
-    parts = ("matches", "matches_in_histories", "alerts", "reports")
-    names = sorted({name for part in parts for name in summary[part]})
-    for name in names:
+def _queries(console: Console, summary: Mapping[str, Any]) -> None:
+    told, parts = [], ("matches", "matches_in_histories", "alerts", "reports")
+    for name in sorted({name for part in parts for name in summary[part]}):
         cells = (summary[part].get(name) for part in parts)
-        table.add_row(Text(name), *("" if n is None else f"{n:,}" for n in cells))
-    return table
+        told.append((name, *("" if n is None else f"{n:,}" for n in cells)))
+    print_table(console, _QUERIES, told, title="queries")
 
 
-def _faults(truth: Mapping[str, Any]) -> Table:
-    table = Table(
-        "fault", "query", "suspect", "found by", "began", "raised", title="injected faults", title_justify="left"
-    )
-    for column in table.columns:
-        column.no_wrap = column.header != "found by"
+def _faults(console: Console, truth: Mapping[str, Any]) -> None:
+    told: list[tuple[str | Text, ...]] = []
     for fault in judged_faults(truth):
         for row in fault.found:
             alert = row["alert"]
-            table.add_row(
-                Text(row["fault"]),
-                Text(row["query"]),
-                Text(next(iter(alert["hosts"]), "")),
-                Text(alert["summary"]),
-                _clock(alert["began"]),
-                _clock(alert["raised"]),
-            )
+            times = (_clock(alert["began"]), _clock(alert["raised"]))
+            told.append((row["fault"], row["query"], next(iter(alert["hosts"]), ""), alert["summary"], *times))
         for row in fault.missed:
-            table.add_row(Text(row["fault"]), Text(row["query"]), "", Text("MISSED", style="bold red"), "", "")
-    return table
+            told.append((row["fault"], row["query"], "", Text("MISSED", style="bold red"), "", ""))
+    print_table(console, _FAULTS, told, title="injected faults")
 
 
-def _incidents(summary: Mapping[str, Any]) -> Table:
+def _incidents(console: Console, summary: Mapping[str, Any]) -> None:
     """What an operator is told of: causes, each with the number of alerts behind it."""
     told = summary["incidents"]
     n_alerts = sum(len(row["alerts"]) for row in told)
     title = f"{n_alerts:,} alerts in {len(told):,} incidents (one alone counts as one)"
-    table = Table("query", "suspect", "alerts", "incident", title=title, title_justify="left")
-    table.columns[2].justify = "right"
-    for row in told:
-        cells = (row["query"], row["host"] or "", f"{len(row['alerts']):,}", row["summary"])
-        table.add_row(*map(Text, cells))
-    return table
+    rows = [(row["query"], row["host"] or "", f"{len(row['alerts']):,}", row["summary"]) for row in told]
+    print_table(console, _INCIDENTS, rows, title=title)
 
 
-def _alerts(title: str, alerts: list[Mapping[str, Any]]) -> Table:
-    table = Table("query", "suspect", "alert", "began", "last seen", title=title, title_justify="left")
+def _alerts(console: Console, title: str, alerts: list[Mapping[str, Any]]) -> None:
+    told = []
     for alert in alerts:
         times = (_clock(alert["began"]), _clock(alert["last_seen"]))
-        table.add_row(Text(alert["query"]), Text(next(iter(alert["hosts"]), "")), Text(alert["summary"]), *times)
-    return table
+        told.append((alert["query"], next(iter(alert["hosts"]), ""), alert["summary"], *times))
+    print_table(console, _ALERTS, told, title=title)
 
 
 def _print_figures(console: Console, summary: Mapping[str, Any]) -> None:

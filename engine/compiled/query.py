@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from engine.compiled.distribution import distribution_of
 from engine.compiled.fitting import longest_interval_ms
@@ -190,6 +191,12 @@ class CompiledQuery:
 
         text = explain(self.evaluation, self.resolved, [producer.name for producer in self.producers])
         return "\n".join([text.rstrip("\n"), *self.distribution.explain()]) + "\n"
+
+    def facts(self) -> dict[str, Any]:
+        """The plans for programs, as JSON has them."""
+        from engine.plan.facts import facts
+
+        return facts(self.evaluation, self.resolved, [producer.name for producer in self.producers], self.distribution)
 
     def dot(self) -> str:
         """The plans as a graph, in Graphviz's language."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from app.clock import SystemClock
 from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import parse_duration_ms, parse_size_bytes
+from app.tables import Column, Fit, number, print_table
 from collectors.time_units import HOUR_MS
 from spark_jobs.event_store import EventStore
 from spark_jobs.interruption import run_job
@@ -77,18 +77,20 @@ def described(store: EventStore) -> dict[str, Any]:
     }
 
 
+_COLUMNS = (
+    Column("type", least=16), number("events"), number("files", spare=1), number("MiB"),
+    Column("first (UTC)", Fit.WHOLE), Column("last (UTC)", Fit.WHOLE),
+)  # fmt: skip
+
+
 def _show(told: dict[str, Any]) -> None:
     console = table_console()
-    table = Table("type")
-    for name in ("events", "files", "MiB"):
-        table.add_column(name, justify="right")
-    for name in ("first (UTC)", "last (UTC)"):
-        table.add_column(name)
+    rows = []
     for kind, found in told["types"].items():
         mib = f"{found['n_bytes'] / 2**20:,.1f}"
         times = (_time(found["first_ms"]), _time(found["last_ms"]))
-        table.add_row(inert(kind), f"{found['n_events']:,}", f"{found['n_files']:,}", mib, *times)
-    console.print(table)
+        rows.append((kind, f"{found['n_events']:,}", f"{found['n_files']:,}", mib, *times))
+    print_table(console, _COLUMNS, rows)
     console.print(
         f"{inert(told['url'])}: {told['n_events']:,} events on {told['n_dates']:,} days in {told['n_files']:,} files, "
         f"{told['n_bytes'] / 2**20:,.1f} MiB, after commit {told['version']}",

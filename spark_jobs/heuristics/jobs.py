@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from app.console import inert
 from app.heuristics.from_events import COLUMNS, JOB_TYPES, TYPES, job_figures
 from app.heuristics.judging import judged
 from app.heuristics.waste import waste_of
+from app.tables import Column, Fit, number, print_table
 from collectors.hadoop_ids import is_job
 from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore
@@ -43,6 +42,13 @@ _DDL = (
     "job_id string, job_name string, user string, queue string, status string, severity string, heuristics string, "
     "end_ms long, n_unmeasured long, held_gib_h double, wasted_gib_h double, lost_h double"
 )
+
+
+_FIGURES = (number("not used, GiB h"), number("held, GiB h", spare=2), number("lost, h", spare=1))
+_JOBS = (
+    Column("job", Fit.WHOLE), Column("name", least=12), Column("user", spare=4), Column("queue", spare=5),
+    Column("severity", Fit.WHOLE), Column("worst heuristics", least=12, spare=3), *_FIGURES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -158,21 +164,21 @@ def print_jobs(console: Console, rows: Sequence[dict[str, Any]], top: int) -> No
     if not rows:
         console.print("No job ended in this span; ingest histories with `clustercep ingest`, or choose another one.")
         return
-    table = _table(f"{min(top, len(rows))} of {len(rows):,} jobs, the most wasteful first", "job", "name", "user",
-                   "queue", "severity", "worst heuristics", "not used, GiB h", "held, GiB h", "lost, h")  # fmt: skip
+    told = []
     for row in ranked(rows)[:top]:
         texts = [_text(row[name]) for name in ("job_id", "job_name", "user", "queue")]
         severity = "not known" if row["severity"] is None else row["severity"].lower()
         figures = (_number(row[name]) for name in ("wasted_gib_h", "held_gib_h", "lost_h"))
-        table.add_row(*texts, severity, row["heuristics"] or "", *figures)
-    console.print(table)
+        told.append((*texts, severity, row["heuristics"] or "", *figures))
+    print_table(console, _JOBS, told, title=f"{min(top, len(rows))} of {len(rows):,} jobs, the most wasteful first")
     for name in ("user", "queue"):
-        table = _table(f"by {name}", name, "jobs", "of unknown memory", "not used, GiB h", "held, GiB h", "lost, h")
+        sums = []
         for total in totals(rows, name)[:top]:
             counts = (f"{total.n_jobs:,}", f"{total.n_unknown:,}")
             figures = (_number(value) for value in (total.wasted_gib_h, total.held_gib_h, total.lost_h))
-            table.add_row(_text(total.name), *counts, *figures)
-        console.print(table)
+            sums.append((_text(total.name), *counts, *figures))
+        columns = (Column(name, least=12), number("jobs"), number("of unknown memory", spare=1), *_FIGURES)
+        print_table(console, columns, sums, title=f"by {name}")
 
 
 def _judge_group(events: pa.Table) -> pa.Table:
@@ -196,17 +202,8 @@ def _span(ends: pa.Table) -> tuple[set[str], int, int]:
     return ids, first_ms - SLACK_MS, last_ms + SLACK_MS
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(*columns, title=title, title_justify="left")
-    for column in table.columns:
-        column.overflow = "fold"
-        if str(column.header).endswith("h") or column.header in ("jobs", "of unknown memory"):
-            column.justify = "right"
-    return table
-
-
-def _text(value: object) -> Text:
-    return Text("unknown" if value is None else inert(value).replace("\n", " ")[:80])
+def _text(value: object) -> str:
+    return "unknown" if value is None else inert(value).replace("\n", " ")[:80]
 
 
 def _number(value: float | None) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from rich.console import Console
-from rich.table import Table
 
 from app.console import inert
+from app.tables import Column, Fit, number, print_table
 from collectors.base import Problem
 from spark_jobs.ingest.rows import FILE
 
@@ -115,27 +115,21 @@ class IngestReport:
     def print_to(self, console: Console) -> None:
         """As tables."""
         if self.read:
-            table = _table("Read", "kind", "files", "size")
-            for count in self.read:
-                table.add_row(inert(count.name), f"{count.n:,}", _size(count.n_bytes))
-            console.print(table)
+            read = [(count.name, f"{count.n:,}", _size(count.n_bytes)) for count in self.read]
+            print_table(console, (Column("kind"), number("files"), number("size")), read, title="Read")
         self._print_files(console)
         if self.skipped:
-            table = _table("Skipped", "why", "files", "first of them")
-            for count in self.skipped:
-                table.add_row(inert(count.name), f"{count.n:,}", "\n".join(map(inert, count.places)))
-            console.print(table)
+            skipped = [(count.name, f"{count.n:,}", "\n".join(count.places)) for count in self.skipped]
+            print_table(console, _columns("why", "files"), skipped, title="Skipped")
         if self.problems:
-            table = _table("Problems", "source and kind", "problems", "first of them")
+            problems = []
             for count in self.problems:
                 texts = count.texts or ("",) * len(count.places)
                 told = (f"{place}: {text}" if text else place for place, text in zip(count.places, texts, strict=True))
-                table.add_row(inert(count.name), f"{count.n:,}", "\n".join(map(inert, told)))
-            console.print(table)
-        table = _table("Events", "type", "events")
-        for name, n in sorted(self.events.items()):
-            table.add_row(name, f"{n:,}")
-        console.print(table)
+                problems.append((count.name, f"{count.n:,}", "\n".join(map(inert, told))))
+            print_table(console, _columns("source and kind", "problems"), problems, title="Problems")
+        events = [(name, f"{n:,}") for name, n in sorted(self.events.items())]
+        print_table(console, (Column("type"), number("events")), events, title="Events")
         console.print(
             f"{self.n_read:,} files read; {self.n_new:,} events are new, {self.n_duplicate:,} were known"
             f" ({self.n_replaced:,} replaced), in {self.n_stored_files:,} new files of the store."
@@ -144,20 +138,15 @@ class IngestReport:
     def _print_files(self, console: Console) -> None:
         if not self.files:
             return
-        table = _table("Files", "file", "events", "why none")
-        for file in self.files[:N_SHOWN]:
-            table.add_row(inert(file.place), f"{file.n_events:,}", inert(file.note or ""))
-        console.print(table)
+        files = [(file.place, f"{file.n_events:,}", file.note or "") for file in self.files[:N_SHOWN]]
+        columns = (Column("file", Fit.WRAP, 24), number("events"), Column("why none", Fit.WRAP, 16))
+        print_table(console, columns, files, title="Files")
         if self.n_read > N_SHOWN:
             console.print(f"... and {self.n_read - N_SHOWN:,} more: --format json tells up to {MAX_FILES:,}")
 
 
-def _table(title: str, name: str, number: str, more: str | None = None) -> Table:
-    table = Table(name, title=title, title_justify="left")
-    table.add_column(number, justify="right")
-    if more is not None:
-        table.add_column(more)
-    return table
+def _columns(name: str, counted: str) -> tuple[Column, ...]:
+    return Column(name, Fit.WRAP, 16), number(counted), Column("first of them", Fit.WRAP, 24)
 
 
 def told_files(parsed: DataFrame) -> tuple[FileRead, ...]:

@@ -25,6 +25,7 @@ CAMPAIGNS: dict[str, str] = {
     "two": "every pairing of run, replay, demo and stream on one database: one owner, the other refused",
     "spark": "jobs on Spark killed at any moment lose and double nothing; what is damaged is named",
     "kills": "100 kills -9 of the program, also in reload, migration, retention and delivery: nothing lost or doubled",
+    "api_kills": "100 kills -9 of the API in writes of silences: what it answered is there once, nothing by halves",
     "groups": "60 kills -9 while groups, incidents and escalations wait and remote write comes in: likewise",
     "clock": "the clock is set, drifts, or the machine sleeps: alerts go on, or come again within two intervals",
     "drip": "servers and clients that never come to an end: every attempt keeps its limit, nobody else waits",

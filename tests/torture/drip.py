@@ -53,6 +53,7 @@ from tests.collectors.prometheus.exporters import recorded as recorded_exporter
 from tests.collectors.prometheus.writes import request, series
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
+from tests.torture import pages
 from tests.torture.campaign import Given, Verdict
 
 LIMIT_S = 0.5
@@ -318,6 +319,24 @@ def api(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: 
                                 tally.failures.append(f"{kind}: {method} {path} beside {n_clients} slow ones: {status}")
 
 
+def dashboard(tally: Tally, chosen: random.Random, n_clients: int, folder: Path) -> None:
+    """Clients of all kinds, WebSockets among them, before those who open a page."""
+    with pages.pages(folder / "pages") as port:
+
+        def connect() -> socket.socket:
+            return socket.create_connection(("127.0.0.1", port), ANSWER_S)
+
+        with _dripping(connect, pages.STARTS, chosen, n_clients):
+            for path in ("/", "/alerts", pages.HEALTH) * 4:
+                with tally.timed(f"pages: GET {path}", "drips", ANSWER_S):
+                    try:
+                        status: int | str = pages.asked(port, path)
+                    except OSError as error:
+                        status = str(error)
+                if status != 200:
+                    tally.failures.append(f"pages: GET {path} beside {n_clients} slow clients: {status}")
+
+
 def writes(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: Tls | None) -> None:
     """Clients of all kinds before a Prometheus that sends samples: they are taken, and kept."""
     head = f"POST {WRITE_PATH} HTTP/1.1\r\nHost: localhost\r\n".encode()
@@ -402,6 +421,7 @@ def run(given: Given) -> Verdict:
             lambda: endpoints(tally, chosen, N_CLIENTS),
             lambda f=of_api: api(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
             lambda f=of_api, t=own: api(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
+            lambda f=of_api: dashboard(tally, chosen, N_CLIENTS, f),  # type: ignore[misc]
             lambda f=of_api: writes(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
             lambda f=of_api, t=own: writes(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
         ]

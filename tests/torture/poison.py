@@ -25,6 +25,7 @@ from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
 from collectors.prometheus.readings import READINGS
 from collectors.prometheus.remote_write import RemoteWriteCollector, RemoteWriteOptions
@@ -80,6 +81,13 @@ class Kind:
     reader: Callable[[Path], Collector]
 
 
+_AUDIT = "".join(
+    f"{logs.stamp(1_000 * n)} INFO FSNamesystem.audit: allowed=true\tugi=ann{n % 3} (auth:SIMPLE)\t"
+    f"ip=/10.0.0.{n % 5}\tcmd=open\tsrc=/data/part-{n}\tdst=null\tperm=null\tproto=rpc\tcallerContext=CLI\n"
+    for n in range(200)
+)
+
+
 def _daemon(chosen: random.Random) -> bytes:
     return "".join(f"{logs.stamp(ms)} INFO {logger}: {message}\n" for ms, logger, message in NODE).encode()
 
@@ -120,6 +128,11 @@ KINDS: dict[str, Kind] = {
         _daemon,
         lambda n: (f"hadoop-yarn-nodemanager-node{n}.log",),
         lambda root: DaemonLogCollector(DaemonLogOptions(root)),
+    ),
+    "HDFS audit logs": Kind(
+        lambda chosen: _AUDIT.encode(),
+        lambda n: (f"hdfs-audit-nn{n}.log",),
+        lambda root: HdfsAuditCollector(HdfsAuditOptions(root)),
     ),
     "job history": Kind(
         lambda chosen: h.whole_history(),

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -23,6 +23,7 @@ _context.set_forkserver_preload(
         "app.cli",
         "app.commands.process",
         "app.process.supervisor",
+        "app.alertmanager.listener",
         "app.replay.demo",
         "app.replay.replay",
         "spark_jobs.stream.job",
@@ -33,11 +34,21 @@ _context.set_forkserver_preload(
 class Life:
     """One process; killed at the end if it still runs, with all that it started."""
 
-    def __init__(self, words: Sequence[str], log: Path, *, host: str | None = None, environment: Any = None) -> None:
-        """`words`: the command line; `host`: the machine that it believes to run on."""
+    def __init__(
+        self,
+        words: Sequence[str],
+        log: Path,
+        *,
+        host: str | None = None,
+        environment: Any = None,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        """`words`: the command line; `host`: the machine that it believes to run on; `prepare`: called there first."""
         self.log = log
         self._told, told = _context.Pipe(duplex=False)
-        self._process = _context.Process(target=_live, args=(tuple(words), log, host, told, environment or {}))
+        log.write_bytes(b"")
+        given = (tuple(words), log, host, told, environment or {}, prepare)
+        self._process = _context.Process(target=_live, args=given)
         self._process.start()
         told.close()
 
@@ -88,7 +99,14 @@ class Life:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
-def _live(words: Sequence[str], log: Path, host: str | None, told: Connection, environment: dict[str, str]) -> None:
+def _live(
+    words: Sequence[str],
+    log: Path,
+    host: str | None,
+    told: Connection,
+    environment: dict[str, str],
+    prepare: Callable[[], None] | None,
+) -> None:
     os.setsid()
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for standard in (1, 2):
@@ -97,6 +115,8 @@ def _live(words: Sequence[str], log: Path, host: str | None, told: Connection, e
     _tell_ownership(told)
     if host is not None:
         _be_on(host)
+    if prepare is not None:
+        prepare()
     if words[0] == "stream":
         from spark_jobs.stream import job as stream
 

@@ -27,6 +27,7 @@ from tests.app.process.test_write_receiver import HEADERS, LOAD
 from tests.app.process.test_write_receiver import running as receiving
 from tests.collectors.prometheus import writes as write
 from tests.slow_servers import serving
+from tests.torture import pages
 
 WAIT_S = 2.0
 CONFIGURATION = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -86,13 +87,14 @@ def others(folder: Path) -> Iterator[Mapping[str, tuple[list[bytes], Read]]]:
     ]
     lists = [json.dumps([{"targets": ["n1:9100"], "labels": {"__scheme__": "https", "a": "b"}}]).encode()]
     pasted = [yaml.safe_dump(PASTED).encode(), json.dumps(PASTED).encode()]
-    with _told() as (told, mailed), _written(folder) as written:
+    with _told() as (told, mailed), _written(folder) as written, pages.written(folder) as opened:
         yield {
             "job configurations": ([CONFIGURATION], _configuration),
             "target servers": (lists, _targets),
             "answers of services": (http, told),
             "answers of smarthosts": ([MAIL], mailed),
             "remote write": (_requests(), written),
+            "pages": (list(pages.REQUESTS), opened),
             PASTED_ROUTES: (pasted, _pasted),
         }
 

@@ -42,6 +42,11 @@ def test_endpoints_answer_beside_clients_that_drip(tally: drip.Tally) -> None:
     assert tally.failures == []
 
 
+def test_pages_are_there_beside_clients_that_drip(tally: drip.Tally, tmp_path: Path) -> None:
+    ends(lambda: drip.dashboard(tally, random.Random(1), 60, tmp_path))
+    assert tally.failures == []
+
+
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_the_api_answers_beside_clients_that_drip(tally: drip.Tally, tmp_path: Path, is_encrypted: bool) -> None:
     tls = certificate(tmp_path) if is_encrypted else None

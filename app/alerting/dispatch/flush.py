@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
 
-from app.alerting.dispatch.notice import MAX_ALERTS
+from app.alerting.dispatch.notice import MAX_ALERTS, Reason
 from app.alerting.lifecycle import State
 from app.settings import Severity
-
-
-class Reason(StrEnum):
-    """Why a message is written, in Alertmanager's words (`notification_reason`)."""
-
-    FIRST = "first notification"
-    NEW = "new alerts added"
-    SOME_RESOLVED = "some alerts resolved"
-    ALL_RESOLVED = "all alerts resolved"
-    REPEAT = "repeat interval elapsed"
 
 
 class Member(Protocol):

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from app.alerting.notices import Snapshot
-from app.alerting.payload import (
-    NEVER,
-    annotations_of,
-    began_ms,
-    fingerprint,
-    labels_of,
-    template_fields,
-)
+from app.alerting.payload import alert_payload, annotations_of, began_ms, fingerprint, labels_of, template_fields
 from app.alerting.text import iso
 
 MAX_ALERTS = 1_000
 """Of one message; how many more there are stands in it."""
 MAX_NAMED = 5
 """Alerts whose summaries a text names."""
+
+
+class Reason(StrEnum):
+    """Why a message is written, in Alertmanager's words (`notification_reason`)."""
+
+    FIRST = "first notification"
+    NEW = "new alerts added"
+    SOME_RESOLVED = "some alerts resolved"
+    ALL_RESOLVED = "all alerts resolved"
+    REPEAT = "repeat interval elapsed"
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,21 @@ class GroupNotice:
         return cls(**{**counted, **group}, alerts=alerts)
 
 
+def lone(alert: Snapshot) -> GroupNotice:
+    """The group of an alert that is told by itself: its query and key."""
+    labels, resolved = labels_of(alert), alert.state == "resolved"
+    group_labels = {name: labels[name] for name in ("alertname", *sorted(alert.key)) if name in labels}
+    return GroupNotice(
+        key=f"{{}}:{json.dumps(group_labels, sort_keys=True)}",
+        labels=group_labels,
+        common_labels=labels,
+        reason=(Reason.ALL_RESOLVED if resolved else Reason.FIRST).value,
+        alerts=[alert],
+        n_firing=int(not resolved),
+        n_resolved=int(resolved),
+    )
+
+
 def is_of_group(payload: Mapping[str, Any]) -> bool:
     """Whether the content of a message is that of a group."""
     return "group" in payload and "alerts" in payload
@@ -104,20 +124,7 @@ def group_payload(notice: GroupNotice, receiver: str, external_url: str) -> dict
         "routeLabels": notice.route_labels,
         "externalURL": external_url,
         "notification_reason": notice.reason,
-        "alerts": [_alert(alert, external_url) for alert in notice.alerts],
-    }
-
-
-def _alert(alert: Snapshot, external_url: str) -> dict[str, Any]:
-    labels, resolved = labels_of(alert), alert.state == "resolved"
-    return {
-        "status": "resolved" if resolved else "firing",
-        "labels": labels,
-        "annotations": annotations_of(alert),
-        "startsAt": iso(began_ms(alert)),
-        "endsAt": iso(alert.end_ms) if resolved else NEVER,
-        "generatorURL": f"{external_url.rstrip('/')}/alert?id={alert.alert_id}",
-        "fingerprint": fingerprint(labels),
+        "alerts": [alert_payload(alert, external_url) for alert in notice.alerts],
     }
 
 
@@ -167,4 +174,4 @@ def _summary(notice: GroupNotice) -> str:
     return f"{', '.join(told)}: {'; '.join(named)}{more}"
 
 
-__all__ = ["MAX_ALERTS", "GroupNotice", "common", "group_fields", "group_payload", "is_of_group"]
+__all__ = ["MAX_ALERTS", "GroupNotice", "Reason", "common", "group_fields", "group_payload", "is_of_group", "lone"]

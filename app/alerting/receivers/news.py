@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from app.alerting.case import case_annotations
-from app.alerting.dispatch.notice import GroupNotice, common, group_fields, group_payload, is_of_group
+from app.alerting.dispatch.notice import GroupNotice, common, group_fields, group_payload, is_of_group, lone
 from app.alerting.links import Links, runbook_of
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload, began_ms, labels_of, template_fields
+from app.alerting.payload import began_ms, labels_of, template_fields
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, cut, iso, plain
 from app.severity import Severity
 
@@ -49,6 +49,11 @@ class News:
             raise ValueError("a group without alerts")
         return cls(receiver, dedup_key, key, now_ms, links, tuple(notice.alerts), notice)
 
+    @cached_property
+    def notice(self) -> GroupNotice:
+        """The group; that of an alert by itself is its query and key."""
+        return lone(self.alerts[0]) if self.group is None else self.group
+
     @property
     def is_resolved(self) -> bool:
         """Whether nothing that it tells of fires."""
@@ -62,17 +67,17 @@ class News:
     @property
     def n_firing(self) -> int:
         """Of all alerts, those that are left out as well."""
-        return int(self.alerts[0].state != "resolved") if self.group is None else self.group.n_firing
+        return self.notice.n_firing
 
     @property
     def n_resolved(self) -> int:
         """As n_firing."""
-        return int(self.alerts[0].state == "resolved") if self.group is None else self.group.n_resolved
+        return self.notice.n_resolved
 
     @property
     def n_left_out(self) -> int:
         """Alerts of the group that the message does not have."""
-        return 0 if self.group is None else self.group.n_left_out
+        return self.notice.n_left_out
 
     @property
     def is_alone(self) -> bool:
@@ -88,7 +93,7 @@ class News:
     @cached_property
     def common_labels(self) -> dict[str, str]:
         """Which all alerts have."""
-        return labels_of(self.alerts[0]) if self.group is None else self.group.common_labels
+        return self.notice.common_labels
 
     @property
     def url(self) -> str:
@@ -106,8 +111,9 @@ class News:
         if self.is_alone:
             return cut(f"{self.marked}{state_word(first)}: {plain(first.summary, 1_000)}", max_chars)
         told = [f"{n:,} {word}" for n, word in ((self.n_firing, "firing"), (self.n_resolved, "resolved")) if n]
-        assert self.group is not None, "one alert is alone"
-        shared = self.group.labels or {name: value for name, value in self.common_labels.items() if name == "alertname"}
+        shared = self.notice.labels or {
+            name: value for name, value in self.common_labels.items() if name == "alertname"
+        }
         about = ", ".join(
             plain(value) if name == "alertname" else f"{name} {plain(value)}" for name, value in shared.items()
         )
@@ -125,10 +131,7 @@ class News:
 
     def webhook(self) -> dict[str, Any]:
         """As Alertmanager's webhook tells it, version 4."""
-        if self.group is None:
-            payload = alertmanager_payload(self.alerts[0], self.receiver, self.links.external_url)
-        else:
-            payload = group_payload(self.group, self.receiver, self.links.external_url)
+        payload = group_payload(self.notice, self.receiver, self.links.external_url)
         for alert, entry in zip(self.alerts, payload["alerts"], strict=True):
             entry["annotations"] |= {"runbook": runbook_of(alert), **self.links.annotations(alert)}
         payload["commonAnnotations"] = common([entry["annotations"] for entry in payload["alerts"]])
@@ -136,10 +139,9 @@ class News:
 
     def fields(self) -> dict[str, object]:
         """What `{name}` of templates may name."""
-        if self.group is None:
-            fields = template_fields(self.alerts[0], self.receiver, self.links.external_url)
-        else:
-            fields = group_fields(self.group, self.receiver, self.links.external_url)
+        fields = group_fields(self.notice, self.receiver, self.links.external_url)
+        if self.group is None:  # a value of the alert has its name before what is said of the message
+            fields |= template_fields(self.alerts[0], self.receiver, self.links.external_url)
         return {**(self.links.annotations(self.alerts[0]) if self.is_alone else {}), **fields}
 
 

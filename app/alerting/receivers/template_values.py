@@ -13,7 +13,7 @@ from app.alerting.text import iso, plain
 
 def values_of_news(news: News) -> dict[str, Any]:
     """The names at the top; those of each alert are in `alerts`."""
-    group = news.group
+    group = news.notice
     return {
         "status": news.status,
         "severity": news.severity.value,
@@ -22,10 +22,10 @@ def values_of_news(news: News) -> dict[str, Any]:
         "url": news.url,
         "external_url": news.links.external_url,
         "dedup_key": news.dedup_key,
-        "reason": "" if group is None else group.reason,
-        "group_labels": {} if group is None else dict(group.labels),
+        "reason": group.reason,
+        "group_labels": dict(group.labels),
         "common_labels": dict(news.common_labels),
-        "route_labels": {} if group is None else dict(group.route_labels),
+        "route_labels": dict(group.route_labels),
         "n_alerts": len(news.alerts) + news.n_left_out,
         "n_firing": news.n_firing,
         "n_resolved": news.n_resolved,

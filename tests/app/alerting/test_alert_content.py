@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.alerting.catalog import QueryInfo
+from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload, template_fields, templated_payload
+from app.alerting.payload import template_fields, templated_payload
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
@@ -119,7 +120,7 @@ def test_infinite_numbers_win_and_survive_the_store(store: Store) -> None:
 
 
 def payload(kept: dict[str, Any]) -> dict[str, Any]:
-    (alert,) = alertmanager_payload(Snapshot.from_json(kept), "ops", "http://127.0.0.1")["alerts"]
+    (alert,) = group_payload(lone(Snapshot.from_json(kept)), "ops", "http://127.0.0.1")["alerts"]
     assert isinstance(alert, dict)
     return alert
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload, annotations_of
+from app.alerting.payload import annotations_of
 from app.alerting.receivers.news import facts_of
 from app.alerting.recording import certainty
 from app.alerting.recording.found import found_in
@@ -117,7 +118,7 @@ def test_what_is_too_long_to_keep_goes_on_as_bounds(store: Store, monkeypatch: p
 def test_the_message_tells_it(store: Store) -> None:
     alert = live(store, before(X, Y), before(Y, X))
     (notification,) = store.notifications()
-    payload = alertmanager_payload(Snapshot.from_json(notification.payload), "ops", "http://localhost")
+    payload = group_payload(lone(Snapshot.from_json(notification.payload)), "ops", "http://localhost")
     annotations = payload["alerts"][0]["annotations"]
     assert annotations["at_least_one"] == "90 % (exact)"
     assert (annotations["at_least_one_low"], annotations["at_least_one_high"]) == ("0.9", "0.9")

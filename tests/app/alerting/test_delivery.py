@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of, send
+from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.notifier import Notifier
-from app.alerting.payload import alertmanager_payload, templated_payload
+from app.alerting.payload import templated_payload
 from app.alerting.receivers.service import Message
 from app.alerting.recording.recorder import Recorder
 from app.alerting.snapshots import snapshot_of
@@ -84,8 +85,9 @@ def test_alertmanager_payload_version_4(store: Store) -> None:
     assert key != resolved_key
     assert set(firing) == {
         "version", "groupKey", "truncatedAlerts", "status", "receiver", "groupLabels", "commonLabels",
-        "commonAnnotations", "externalURL", "alerts",
+        "commonAnnotations", "routeLabels", "externalURL", "notification_reason", "alerts",
     }  # fmt: skip
+    assert [told["notification_reason"] for told in (firing, resolved)] == ["first notification", "all alerts resolved"]
     assert (firing["version"], firing["status"], firing["receiver"]) == ("4", "firing", "ops")
     (alert,) = firing["alerts"]
     assert set(alert) == {"status", "labels", "annotations", "startsAt", "endsAt", "generatorURL", "fingerprint"}
@@ -365,7 +367,7 @@ def test_a_receiver_with_its_own_format(store: Store, tmp_path: Path) -> None:
 def test_hostile_values_stay_text(store: Store) -> None:
     evil = "\x1b[31m{severity}\n<script>" + "x" * 5_000
     fill_outbox(store, [FakeMatch(1, 2, values={"task_id": evil, "period_ms": 5})], ops=receiver())
-    payload = alertmanager_payload(snapshot_of(store.alerts()[0]), "ops", "")
+    payload = group_payload(lone(snapshot_of(store.alerts()[0])), "ops", "")
     summary = payload["alerts"][0]["annotations"]["summary"]
     assert summary.startswith(" [31m{severity} <script>xxx")
     assert summary.endswith("… took 5")

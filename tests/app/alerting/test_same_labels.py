@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.lifecycle import State
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload
 from app.alerting.payload import fingerprint as of_labels
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
@@ -172,7 +172,7 @@ def test_alerts_have_the_same_fingerprint_when_they_have_the_same_labels(store: 
 
 def fingerprint(message: NotificationRow) -> str:
     snapshot = Snapshot.from_json(message.payload)
-    return str(alertmanager_payload(snapshot, "ops", "http://x")["alerts"][0]["fingerprint"])
+    return str(group_payload(lone(snapshot), "ops", "http://x")["alerts"][0]["fingerprint"])
 
 
 USERS = st.sampled_from(["ann", "eve"])

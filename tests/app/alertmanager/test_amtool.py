@@ -178,6 +178,25 @@ def kinds(value: Any) -> Any:
     return [kinds(value[0])] if isinstance(value, list) and value else type(value).__name__
 
 
+def test_silences_come_from_a_real_alertmanager_as_the_page_says(here: Served, tool: Amtool, tmp_path: Path) -> None:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    file = tmp_path / "silences.json"
+    with alertmanager(folder, config_text(here.settings[0])) as url:
+        old = Amtool(tool.path, url, tmp_path)
+        old.run("silence", "add", "alertname=slow", "host=n2", "-d", "2h", "-c", "new disks", "-a", "ann")
+        old.run("silence", "add", "host=~n[1-4]", "severity!=critical", "-d", "3h", "-c", "rack", "-a", "bob")
+        old.run("silence", "expire", old.run("silence", "add", "host=n9", "-c", "over", "-a", "eve").strip())
+        file.write_text(old.run("silence", "query", "-o", "json"))
+        moved = [line[1:] for line in old.lines("silence", "query")]
+    nobody = amtool(here, tmp_path, as_operator=False).ask("silence", "import", str(file))
+    assert nobody.returncode == 1
+    assert "status 401" in nobody.stderr
+    assert here.store.silences(0) == []
+    assert len(tool.run("silence", "import", str(file)).split()) == 2
+    assert sorted(line[1:] for line in tool.lines("silence", "query")) == sorted(moved)
+
+
 def test_a_real_alertmanager_that_was_told_the_same_answers_the_same(
     here: Served, tool: Amtool, tmp_path: Path, now_ms: int
 ) -> None:

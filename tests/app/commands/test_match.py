@@ -21,7 +21,9 @@ from typer.testing import CliRunner
 
 import engine
 from app.commands.match import app
+from collectors.schema import load_event_types
 from engine import Limits
+from engine.plan.evaluation import RuntimeKind
 
 QUERY = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 100 RETURN a.k, avg(b[].x) AS mean"
 ROWS: list[dict[str, Any]] = [
@@ -432,6 +434,45 @@ def test_explain(tmp_path: Path) -> None:
     bad = run("explain", str(tmp_path / "bad.cep"))
     assert bad.exit_code == 2
     assert "bad.cep:1:8" in bad.stderr
+
+
+def test_explain_tells_programs_the_same(tmp_path: Path) -> None:
+    (tmp_path / "two-bs.cep").write_text(
+        "PATTERN SEQ(B b, C+ c[]) WHERE skip_till_next_match { c[i].x > :least AND b.x > 3 } WITHIN 5 "
+        "PARAMETERS least = 2 RETURN b.x AS r"
+    )
+    (tmp_path / "q.cep").write_text("PATTERN SEQ(two_bs t, NOT A n) WHERE skip_till_any_match WITHIN 7 LIMIT 4")
+    (tmp_path / "events").write_text(json_lines(ROWS))
+    (tmp_path / "config.yaml").write_text("engine: {latency_bound: 500 ms}\n")
+    files = [str(tmp_path / "q.cep"), str(tmp_path / "events"), "--with", str(tmp_path / "two-bs.cep")]
+    told = run("explain", *files, "--json", "--config", str(tmp_path / "config.yaml"))
+    assert told.exit_code == 0, told.output
+    used, query = json.loads(told.stdout)
+    assert (used["query"], used["uses"], used["parameters"]) == ("two-bs", [], {"least": 2})
+    assert (used["strategy"], used["within_ms"], used["output"]) == ("skip_till_next_match", 5, "ALL")
+    assert (query["uses"], query["within_ms"], query["limit"], query["latency_bound_ms"]) == (["two-bs"], 7, 4, 500)
+    (plan,) = used["plans"]
+    assert plan["runtime"] == "runs"
+    assert [(one["name"], one["type"], one["kleene"]) for one in plan["variables"]] == [
+        ("b", "B", False), ("c", "C", True),
+    ]  # fmt: skip
+    texts = [(found["edge"], found["text"]) for one in plan["variables"] for found in one["predicates"]]
+    assert texts == [("begin", "b.x > 3"), ("begin", "c[i].x > 2"), ("take", "c[i].x > 2")]
+    assert [(one["name"], one["type"]) for one in query["plans"][0]["negated"]] == [("n", "A")]
+    both = run("explain", *files, "--json", "--dot")
+    assert both.exit_code == 2
+    assert "--dot and --json are both given" in both.stderr
+
+
+def test_every_shipped_query_is_explained_to_programs() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path("queries").glob("*.cep"))}
+    compiled = engine.compile_queries(texts, load_event_types())
+    assert len(compiled) >= len(texts) > 0
+    for query in compiled:
+        told = query.facts()
+        assert json.loads(json.dumps(told)) == told, query.name
+        runtimes = [f"runtime    {RuntimeKind[plan['runtime'].upper()].summary}" for plan in told["plans"]]
+        assert [line for line in query.explain().splitlines() if line.startswith("runtime")] == runtimes
 
 
 def test_explain_tells_what_is_dropped_under_overload(tmp_path: Path) -> None:

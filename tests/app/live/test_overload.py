@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import engine
-from app.alerting.payload import alertmanager_payload
+from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.recording.kept import is_shed
 from app.alerting.snapshots import snapshot_of
 from app.live.overload import LatencyBound, ReleaseTimes, overload_figures
@@ -135,7 +135,7 @@ def test_under_overload_the_bound_holds_and_what_it_costs_is_told(store: Store, 
     marked = [alert for alert in alerts_of(store) if is_shed(alert)]
     assert marked
     assert not any(alert.n_matches_exact for alert in marked)
-    payload = alertmanager_payload(snapshot_of(marked[0]), "ops", "http://x")["alerts"][0]["annotations"]
+    payload = group_payload(lone(snapshot_of(marked[0])), "ops", "http://x")["alerts"][0]["annotations"]
     assert payload["shedding"].startswith("found while load was shed")
     assert payload["matches"].startswith("at least ")
 

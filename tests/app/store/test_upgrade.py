@@ -15,8 +15,8 @@ from alembic import command
 from sqlalchemy import JSON, String, column, create_engine, insert, select, table, update
 
 import engine
+from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload
 from app.alerting.recording.episodes import alert_id
 from app.store import Store, open_store
 from app.store.api import AlertFilter
@@ -124,7 +124,7 @@ def test_open_alerts_are_taken_over(cluster: Callable[..., Cluster], now: str) -
     assert alert.onset_ms == T0_MS  # as receivers were told, however the version at hand would have told it
     assert told(running.store) == {(alert.id, "firing"): 1, (alert.id, "resolved"): 1}
     firing, resolved = (
-        alertmanager_payload(Snapshot.from_json(n.payload), "ops", "http://x")["alerts"][0]
+        group_payload(lone(Snapshot.from_json(n.payload)), "ops", "http://x")["alerts"][0]
         for n in running.store.notifications()
     )
     assert firing["labels"] == resolved["labels"]

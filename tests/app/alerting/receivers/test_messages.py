@@ -19,10 +19,11 @@ from app.alerting.receivers.kinds import BUILDERS
 from app.alerting.receivers.news import News
 from app.alerting.receivers.settings import BY_KIND
 from app.alerting.receivers.teams import MAX_BYTES as TEAMS_BYTES
+from app.alerting.receivers.template_values import values_of_news
 from tests.app.alerting.receivers.told import HOSTILE, LINKS, SETTINGS, alert, hostile, news, service
 
 GOLDEN = Path(__file__).parent / "golden"
-OVER = {"state": "resolved", "revision": 2}
+OVER: dict[str, Any] = {"state": "resolved", "revision": 2}
 TOLD = {
     "firing": news(alert()),
     "resolved": news(alert(**OVER)),
@@ -54,6 +55,35 @@ def test_golden(kind: str, name: str) -> None:
     message = service(kind).message(TOLD[name], None)
     golden = json.loads((GOLDEN / f"{kind}-{name}.json").read_text(encoding="utf-8"))
     assert {"url": message.url, "body": json.loads(message.body)} == golden
+
+
+def fields_of(content: Any) -> Any:
+    """Which there are, at every level, whatever the alert's labels and annotations are."""
+    if isinstance(content, list):
+        return fields_of(content[0])
+    if not isinstance(content, dict):
+        return type(content).__name__
+    open_ended = {"labels", "annotations", "groupLabels", "commonLabels", "commonAnnotations", "routeLabels"}
+    return {name: "" if name in open_ended else fields_of(value) for name, value in content.items()}
+
+
+@pytest.mark.parametrize("state", [{}, OVER], ids=["firing", "resolved"])
+def test_a_webhook_has_the_same_fields_with_a_route_and_without(state: dict[str, Any]) -> None:
+    alone, grouped = (news(alert(**state), group=group) for group in (False, True))
+    assert fields_of(sent("webhook", alone)) == fields_of(sent("webhook", grouped))
+    assert alone.fields().keys() == grouped.fields().keys()
+    assert values_of_news(alone).keys() == values_of_news(grouped).keys()
+
+
+def test_templates_know_why_an_alert_is_told_without_a_route() -> None:
+    told = [news(alert()), news(alert(**OVER))]
+    assert [one.fields()["reason"] for one in told] == ["first notification", "all alerts resolved"]
+    assert [values_of_news(one)["reason"] for one in told] == ["first notification", "all alerts resolved"]
+    assert values_of_news(told[0])["group_labels"] == {"alertname": "slow", "task_id": "t1"}
+
+
+def test_a_value_of_the_alert_keeps_its_name_in_templates_without_a_route() -> None:
+    assert news(alert(values={"reason": "beyond its memory"})).fields()["reason"] == "beyond its memory"
 
 
 @pytest.mark.parametrize("name", TOLD)
