@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from app.store.alert_pages import filtered_later, with_hosts
@@ -39,8 +40,17 @@ def active(session: Session) -> list[tuple[str, int]]:
 
 def told_by_incidents(session: Session) -> dict[str, list[str]]:
     """By inhibited alert, the ids of the incidents that are not over and are told in its place."""
+    found: dict[str, list[str]] = {}
+    for alert_id, incident_id in session.connection().execute(_hidden()):
+        found.setdefault(alert_id, []).append(incident_id)
+    return found
+
+
+@cache
+def _hidden() -> Select[str, str]:
+    """(inhibited alert, incident told in its place). Made once: to make it took as long as to ask."""
     incident = aliased(AlertRow)
-    hidden = (
+    return (
         select(AlertRow.id, incident.id)
         .join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
         .join(incident, incident.id == IncidentMemberRow.incident_id)
@@ -50,10 +60,6 @@ def told_by_incidents(session: Session) -> dict[str, list[str]]:
             filtered_later(incident.state.in_(OPEN_STATES)),
         )
     )
-    found: dict[str, list[str]] = {}
-    for alert_id, incident_id in session.connection().execute(hidden):
-        found.setdefault(alert_id, []).append(incident_id)
-    return found
 
 
 def labelled(session: Session, alert_ids: Collection[str]) -> list[Labelled]:

@@ -32,6 +32,7 @@ class SentAgain:
 STATUSES = ("pending", "delivered", "failed", "overtaken")
 
 
+@cache
 def is_overtaken() -> ColumnElement[bool]:
     """There is a later message of the same fingerprint, whatever became of it: one that failed may have arrived."""
     later = aliased(NotificationRow)
@@ -43,6 +44,7 @@ def is_overtaken() -> ColumnElement[bool]:
     )
 
 
+@cache
 def is_first() -> ColumnElement[bool]:
     """No earlier message of the same fingerprint is pending."""
     earlier = aliased(NotificationRow)

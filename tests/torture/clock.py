@@ -165,8 +165,10 @@ class Simulated:
             self._polled_s = machine.monotonic_s()
             for name in self.runner.live.sources:
                 self.process._jobs._polled(name)
+        n_steps = self.runner.n_steps
         self.process.step()
-        if (n := self.store.n_alerts()) > self._n_alerts:
+        # Alerts come of steps alone.
+        if self.runner.n_steps > n_steps and (n := self.store.n_alerts()) > self._n_alerts:
             self._n_alerts = n
             self.alerts_s.append(machine.true_s)
         is_ready, why = self.process.ready()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import aliased
 
 from app.store.alert_pages import filtered_later
@@ -15,6 +16,8 @@ from app.store.writing.gathered import GatheredRows
 _GOES_ON = AlertRow.is_incident.is_(True), filtered_later(AlertRow.open.is_(True)), AlertRow.state != "resolved"
 """Of an incident that still is one (there are far more open alerts than incidents of a few): one that was closed by
 hand is open while matches can still join it."""
+_INCIDENT, _PART, _OTHER = aliased(AlertRow), aliased(AlertRow), aliased(IncidentMemberRow)
+"""Made once, as what is asked in every step below: to make one took as long as to ask."""
 
 
 class Incidents:
@@ -49,12 +52,11 @@ class Incidents:
     def sharing(self, incident_id: str) -> dict[str, set[str]]:
         """Of the incidents that go on and have an alert in common with this one, itself among them: the ids of the
         alerts of each."""
-        mine = aliased(IncidentMemberRow)
         shared = (
             select(IncidentMemberRow.incident_id)
-            .join(mine, mine.alert_id == IncidentMemberRow.alert_id)
+            .join(_OTHER, _OTHER.alert_id == IncidentMemberRow.alert_id)
             .join(AlertRow, AlertRow.id == IncidentMemberRow.incident_id)
-            .where(mine.incident_id == incident_id, *_GOES_ON)
+            .where(_OTHER.incident_id == incident_id, *_GOES_ON)
         )
         found: dict[str, set[str]] = {}
         rows = select(IncidentMemberRow.incident_id, IncidentMemberRow.alert_id)
@@ -64,11 +66,10 @@ class Incidents:
 
     def around(self, alert_id: str) -> list[tuple[IncidentMemberRow, str, str]]:
         """Where an alert is an incident, or part of one: with the severities of the incident and of its part."""
-        incident, part = aliased(AlertRow), aliased(AlertRow)
         rows = (
-            select(IncidentMemberRow, incident.severity, part.severity)
-            .join(incident, incident.id == IncidentMemberRow.incident_id)
-            .join(part, part.id == IncidentMemberRow.alert_id)
+            select(IncidentMemberRow, _INCIDENT.severity, _PART.severity)
+            .join(_INCIDENT, _INCIDENT.id == IncidentMemberRow.incident_id)
+            .join(_PART, _PART.id == IncidentMemberRow.alert_id)
             .where(or_(IncidentMemberRow.incident_id == alert_id, IncidentMemberRow.alert_id == alert_id))
         )
         return [(row, of_incident, of_part) for row, of_incident, of_part in self._rows.session.execute(rows)]
@@ -107,18 +108,7 @@ class Incidents:
     def no_longer_covered(self, at_most: int) -> list[str]:
         """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many; those
         that are silenced wait until they are not, since who was told before is told again."""
-        incident = aliased(AlertRow)
-        covered = exists().where(
-            IncidentMemberRow.alert_id == AlertRow.id,
-            IncidentMemberRow.covered.is_(True),
-            incident.id == IncidentMemberRow.incident_id,
-            incident.is_incident.is_(True),
-            filtered_later(incident.open.is_(True)),
-            incident.state != "resolved",
-        )
-        is_heard = filtered_later(AlertRow.silenced.is_(False))
-        alone = select(AlertRow.id).where(AlertRow.inhibited.is_(True), is_heard, ~covered)
-        return list(self._rows.session.scalars(alone.order_by(AlertRow.id).limit(at_most)))
+        return list(self._rows.session.scalars(_alone().limit(at_most)))
 
     def open_of_other_kind(self, queries: Sequence[str]) -> list[AlertRow]:
         """Open alerts that are incidents and not of these queries, or are of these and no incidents."""
@@ -141,9 +131,8 @@ class Incidents:
             (IncidentMemberRow.incident_id, IncidentMemberRow.alert_id),
             (IncidentMemberRow.alert_id, IncidentMemberRow.incident_id),
         ):
-            there = aliased(IncidentMemberRow)
-            mine = getattr(there, column.key)
-            doubled = exists().where(mine == to_id, getattr(there, other.key) == other)
+            mine = getattr(_OTHER, column.key)
+            doubled = exists().where(mine == to_id, getattr(_OTHER, other.key) == other)
             session.execute(delete(IncidentMemberRow).where(column == from_id, doubled))
             moved = update(IncidentMemberRow).where(column == from_id).values({column.key: to_id})
             session.execute(moved.execution_options(synchronize_session=False))
@@ -154,16 +143,31 @@ class Incidents:
         session.expire_all()
 
 
+@cache
+def _alone() -> Select[str]:
+    """Ids of inhibited alerts that are not silenced, of which no incident goes on."""
+    covered = exists().where(
+        IncidentMemberRow.alert_id == AlertRow.id,
+        IncidentMemberRow.covered.is_(True),
+        _INCIDENT.id == IncidentMemberRow.incident_id,
+        _INCIDENT.is_incident.is_(True),
+        filtered_later(_INCIDENT.open.is_(True)),
+        _INCIDENT.state != "resolved",
+    )
+    is_heard = filtered_later(AlertRow.silenced.is_(False))
+    return select(AlertRow.id).where(AlertRow.inhibited.is_(True), is_heard, ~covered).order_by(AlertRow.id)
+
+
+@cache
 def has_open_members() -> ColumnElement[bool]:
     """Of an incident: alerts that are part of it go on, so that it does."""
-    member = aliased(AlertRow)
     return and_(
         AlertRow.is_incident.is_(True),
         exists().where(
             IncidentMemberRow.incident_id == AlertRow.id,
             IncidentMemberRow.covered.is_(True),
-            member.id == IncidentMemberRow.alert_id,
-            member.open.is_(True),
+            _PART.id == IncidentMemberRow.alert_id,
+            _PART.open.is_(True),
         ),
     )
 

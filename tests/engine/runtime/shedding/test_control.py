@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,25 +26,48 @@ def bindings(rows: list[MatchRow]) -> Counter[tuple[object, ...]]:
     return Counter((row.query, *sorted(row.bindings.items())) for row in rows)
 
 
-@pytest.mark.parametrize("strategy", list(RunStrategy))
-@pytest.mark.parametrize("jumps", [False, True])
-def test_the_bound_holds_under_overload(strategy: RunStrategy, jumps: bool) -> None:
+@dataclass(frozen=True)
+class Unshed:
+    """A stream that comes faster than it can be evaluated, and what an engine without a bound does with it."""
+
+    stream: EventBatch
+    arrivals_s: Float64Array
+    matches: Counter[tuple[object, ...]]
+    longest_s: float
+
+
+@cache
+def unshed(jumps: bool) -> Unshed:
+    """Of `SEQUENCE`, for all strategies: without a bound there is none."""
     stream = three_types(6_000, 5)
     per_s = throughput(SEQUENCE, stream)
     rate = np.full(len(stream), 1.6)
     if jumps:
         rate = np.where(np.arange(len(stream)) < 2_500, 0.8, 2.0)
     arrivals: Float64Array = np.cumsum(1.0 / (rate * per_s))
+    whole = controlled(SEQUENCE, None)[0].process(stream, FOREVER_MS)
+    unbounded, idle = controlled(SEQUENCE, None)
+    longest_s = float(drive(unbounded, idle, stream, arrivals).latencies_s.max())
+    return Unshed(stream, arrivals, bindings(list(whole)), longest_s)
+
+
+@pytest.mark.parametrize("jumps", [False, True])
+def test_without_a_bound_events_wait_for_longer(jumps: bool) -> None:
+    assert unshed(jumps).longest_s > BOUND.latency_s
+
+
+@pytest.mark.parametrize("strategy", list(RunStrategy))
+@pytest.mark.parametrize("jumps", [False, True])
+def test_the_bound_holds_under_overload(strategy: RunStrategy, jumps: bool) -> None:
+    without = unshed(jumps)
+    stream, arrivals = without.stream, without.arrivals_s
     engine, clock = controlled(SEQUENCE, BOUND, strategy=strategy)
     driven = drive(engine, clock, stream, arrivals)
     assert driven.latencies_s.max() <= BOUND.latency_s
     assert engine.overload is not None
     assert engine.overload.statistics.n_shed_steps > 0
     assert engine.overload.statistics.achievable_s is None
-    whole = controlled(SEQUENCE, None)[0].process(stream, FOREVER_MS)
-    assert not bindings(driven.rows) - bindings(list(whole)), "a match was told that is none"
-    unbounded, idle = controlled(SEQUENCE, None)
-    assert drive(unbounded, idle, stream, arrivals).latencies_s.max() > BOUND.latency_s
+    assert not bindings(driven.rows) - without.matches, "a match was told that is none"
 
 
 def test_the_least_useful_are_dropped_first() -> None:
@@ -88,14 +113,19 @@ def test_counts_are_lower_bounds_after_runs_were_dropped() -> None:
         assert row.count == full.count or not row.count_exact
 
 
+@cache
+def long_stream() -> tuple[EventBatch, float, int]:
+    """A stream for `LONG`, the events a second that are evaluated without a bound, and how many matches there are."""
+    stream = three_types(8_000, 9, (0.6, 0.2, 0.2))
+    return stream, throughput(LONG, stream), len(controlled(LONG, None)[0].process(stream, FOREVER_MS))
+
+
 @pytest.mark.parametrize("strategy", [RunStrategy.PSPICE, RunStrategy.RANDOM])
 def test_loss_is_estimated_as_it_is(strategy: RunStrategy) -> None:
     """The matches that the dropped runs were expected to become are about those that are missing."""
-    stream = three_types(8_000, 9, (0.6, 0.2, 0.2))
-    per_s = throughput(LONG, stream)
+    stream, per_s, n_whole = long_stream()
     engine, clock = controlled(LONG, BOUND, strategy=strategy)
     driven = drive(engine, clock, stream, np.arange(len(stream), dtype=np.float64) / (1.4 * per_s))
-    n_whole = len(controlled(LONG, None)[0].process(stream, FOREVER_MS))
     assert engine.overload is not None
     loss = engine.overload.shedder.loss["q"]
     n_missing = n_whole - len(driven.rows)
