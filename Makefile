@@ -120,6 +120,10 @@ lock: ## renew the pinned requirements from requirements/*.in
 	    requirements/$$part.in -o requirements/$$part.txt || exit 1; done
 	@$(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 \
 	  -c requirements/runtime.txt requirements/apprise.in -o requirements/apprise.txt
+	@$(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  requirements/kerberos-build.in -o requirements/kerberos-build.txt
+	@$(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  -c requirements/runtime.txt requirements/kerberos.in -o requirements/kerberos.txt
 
 .PHONY: sbom
 sbom: setup ## what clustercep is made of, as CycloneDX, in build/sbom.json: packages and jars with hashes and licences

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -114,21 +114,46 @@ class HdfsAuditSource(Source):
     hold_future: bool = True
 
 
-class YarnRestSource(Source):
+class KerberosSettings(Section):
+    """Who asks servers that want tickets."""
+
+    principal: str = Field(pattern=r"^[^\s@]+@[^\s@]+$", max_length=300)
+    keytab_file: AnchoredPath
+    mutual_authentication: bool = True
+
+
+class HttpSource(Source):
+    """One that asks servers over HTTP."""
+
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
+    n_workers: int = Field(default=8, ge=1, le=64)
+    verify_tls: bool = True
+    ca_file: AnchoredPath | None = None
+    cert_file: AnchoredPath | None = None
+    """A certificate to show, PEM."""
+    key_file: AnchoredPath | None = None
+    """Its key; None: it stands in `cert_file` too."""
+    kerberos: KerberosSettings | None = None
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Self:
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file without cert_file; expected the certificate, too")
+        return self
+
+
+class YarnRestSource(HttpSource):
     """REST interfaces of ResourceManager, MapReduce AM (through the proxy) and JobHistoryServer."""
 
     resource_managers: tuple[str, ...] = ("http://127.0.0.1:8088",)
     history_server: str = "http://127.0.0.1:19888"
-    timeout_ms: DurationMs = Field(default=10_000, ge=100)
     n_attempts: int = Field(default=3, ge=1, le=10)
     lookback_ms: DurationMs = Field(default=0, ge=0)
     history_wait_ms: DurationMs = Field(default=180_000, ge=0)
     sample_counters: bool = False
     master_timeout_ms: DurationMs = Field(default=30_000, ge=100)
-    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
     n_workers: int = Field(default=4, ge=1, le=32)
-    verify_tls: bool = True
-    ca_file: AnchoredPath | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -152,7 +177,7 @@ def _told_in_time(interval_ms: int) -> int:
     return interval_ms
 
 
-class JmxSource(Source):
+class JmxSource(HttpSource):
     """Daemons of Hadoop over the `/jmx` of their web servers."""
 
     interval_ms: DurationMs = Field(default=30_000, ge=1_000)
@@ -162,12 +187,7 @@ class JmxSource(Source):
     node_managers: tuple[str, ...] = ()
     history_servers: tuple[str, ...] = ()
     host_metrics: bool = False
-    timeout_ms: DurationMs = Field(default=10_000, ge=100)
     daemon_timeout_ms: DurationMs = Field(default=20_000, ge=100)
-    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
-    n_workers: int = Field(default=8, ge=1, le=64)
-    verify_tls: bool = True
-    ca_file: AnchoredPath | None = None
 
     @field_validator("interval_ms")
     @classmethod
@@ -192,7 +212,7 @@ class ChosenMetric(Section):
     unit: str | None = Field(default=None, max_length=40)
 
 
-class PrometheusSource(Source):
+class PrometheusSource(HttpSource):
     """Exporters of Prometheus, scraped."""
 
     interval_ms: DurationMs = Field(default=15_000, ge=1_000)
@@ -205,14 +225,9 @@ class PrometheusSource(Source):
     cluster: str = Field(default="default", min_length=1, max_length=100)
     metrics: tuple[str, ...] = ()
     more_metrics: dict[str, ChosenMetric] = Field(default_factory=dict, max_length=1_000)
-    timeout_ms: DurationMs = Field(default=10_000, ge=100)
-    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
-    n_workers: int = Field(default=8, ge=1, le=64)
     max_size_bytes: SizeBytes = Field(default=2**24, ge=1_024, le=2**28)
     bearer_token_file: AnchoredPath | None = None
     basic_auth: BasicAuth | None = None
-    verify_tls: bool = True
-    ca_file: AnchoredPath | None = None
 
     @field_validator("interval_ms")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from engine.events import EventBatch
+from engine.events import FOREVER_MS, EventBatch
 
 _T = TypeVar("_T")
 
@@ -21,6 +21,8 @@ MAX_OF_FILE, MAX_OF_POLL = 50, 500
 MAX_BAD_RECORDS_TOLD = 20
 """Of one history, each with its line; further ones are counted."""
 MORE = "more_problems"
+NO_PROMISE_MS = -FOREVER_MS
+"""The watermark of a source that began behind: until it has read what was there, anything may follow."""
 _LINE = re.compile(r":\d+$")
 
 
@@ -68,11 +70,13 @@ class Collected:
     events: EventBatch
     """Live events, in any order."""
     watermark_ms: int
-    """This source promises no further event with t_lo_ms < watermark_ms."""
+    """This source promises no further event with t_lo_ms < watermark_ms; NO_PROMISE_MS: it promises nothing yet."""
     problems: tuple[Problem, ...] = ()
     finished: tuple[FinishedHistory, ...] = ()
     n_unselected: int = 0
     """Samples that were there and that the settings do not choose: they are counted, and nothing else."""
+    goes_on: bool = False
+    """There was more to read than one poll may, and this one came further: the next may come at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,11 @@ def next_watermark(before_ms: int | None, watermark_ms: int, now_ms: int, *, is_
     """The watermark after `before_ms` that a source may give.
 
     It is not taken back, unless it is ahead of the time: the clock was wrong when it was given. While the source
-    `is_behind`, with more to read than one poll may, it does not advance either.
+    `is_behind`, with more to read than one poll may, it does not advance either; when it is so from its first poll on,
+    there is nothing yet that it could promise.
     """
     if before_ms is None:
-        return watermark_ms
+        return NO_PROMISE_MS if is_behind else watermark_ms
     if is_behind:
         watermark_ms = min(before_ms, watermark_ms)
     return watermark_ms if before_ms > now_ms else max(before_ms, watermark_ms)

@@ -35,6 +35,8 @@ class Intake:
     position: Mapping[str, Any] | None = None
     n_unselected: int = 0
     """Samples that the settings do not choose."""
+    goes_on: bool = False
+    """There is more to read, at once."""
     arrived_s: float | None = field(default=None, compare=False)
     """When it was queued, by the queue's clock."""
 
@@ -71,6 +73,7 @@ class Source:
                 collected.finished,
                 self._last,
                 collected.n_unselected,
+                goes_on=collected.goes_on,
             )
 
     def committed(self, position: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from app.live.watermarks import NEVER_MS, Watermarks
 from app.store.models import LateEventRow
 from app.store.storable import storable_values
 from app.store.writing.problems import NewProblem
-from collectors.base import FinishedHistory
+from collectors.base import NO_PROMISE_MS, FinishedHistory
 from engine.errors import EngineError
 from engine.events import HEADER_NAMES, EventBatch
 
@@ -28,6 +28,12 @@ MOST_AHEAD_MS = 60_000
 """A watermark that is further ahead of the time than this is wrong: sources promise the past."""
 MOST_EVENTS = 100_000
 """That a step releases, about: matching them ends within seconds, so that the position moves on."""
+
+NOT_HEARD = "not heard of for longer than sources.silence_timeout; the others go on without it"
+BEGAN_BEHIND = (
+    "it began with more than it could read within sources.silence_timeout; the others go on without it, and what it "
+    "has yet to read of the time before is kept but takes no part in matching"
+)
 
 Statistic = tuple[str, str, str]
 """(what is counted, source, event type)."""
@@ -72,6 +78,8 @@ class Order:
         self._watermarks = watermarks
         self._positions: dict[str, Mapping[str, Any]] = {}
         self._released = released
+        self._began_behind: set[str] = set()
+        """Sources that were heard of and have promised nothing yet."""
 
     def advance(self, intakes: Sequence[Intake], now_ms: int) -> Ordered:
         """Take in what polls brought; release what the combined watermark has passed."""
@@ -82,7 +90,7 @@ class Order:
         advance = self._watermarks.combine(now_ms)
         self._passed(advance.watermark_ms)
         for source in advance.left_out:
-            message = "not heard of for longer than sources.silence_timeout; the others go on without it"
+            message = BEGAN_BEHIND if source in self._began_behind else NOT_HEARD
             step.problems.append(NewProblem(source, source, "left_out", message))
         self._release(step, advance.watermark_ms)
         return step
@@ -163,6 +171,7 @@ class Order:
         self._offer(intake.source, intake.source, intake.events, step, now_ms)
         for history in intake.finished:
             self._take_history(history, step, now_ms)
+        (self._began_behind.add if intake.watermark_ms <= NO_PROMISE_MS else self._began_behind.discard)(intake.source)
         # What was promised while the clock was ahead is worth nothing.
         promised_ms = intake.watermark_ms if intake.watermark_ms <= now_ms + MOST_AHEAD_MS else NEVER_MS
         self._watermarks.heard(intake.source, promised_ms, min(intake.polled_ms, now_ms))

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from app.certificates import checked_ca_file
 from app.errors import ConfigError, ConfigProblem
 from app.live.clock_skew import ClockSkewBounds
 from app.live.derivation import Derivation
+from app.live.http_sources import http_options
 from app.live.intake import Source
 from app.process.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
@@ -194,7 +194,6 @@ def _hdfs_audit(settings: Settings, rank: int) -> Source:
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
     section = settings.sources.yarn_rest
-    ca_file = checked_ca_file(section.ca_file, "sources.yarn_rest.ca_file")
     options = YarnRestOptions(
         resource_manager_urls=section.resource_managers,
         history_url=section.history_server,
@@ -206,12 +205,11 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
         poll_timeout_ms=section.poll_timeout_ms,
         n_workers=section.n_workers,
         sample_counters=section.sample_counters,
-        http=HttpOptions(
-            connect_timeout_s=section.timeout_ms / 1000,
-            read_timeout_s=section.timeout_ms / 1000,
-            total_timeout_s=3 * section.timeout_ms / 1000,
-            n_attempts=section.n_attempts,
-            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
+        http=http_options(
+            "yarn_rest",
+            section,
+            HttpOptions(connect_timeout_s=section.timeout_ms / 1000, n_attempts=section.n_attempts),
+            n_silences=3,
         ),
     )
     return Source(YarnRestCollector(options))
@@ -228,7 +226,6 @@ def _jmx(settings: Settings, rank: int) -> Source:
     }
     if not any(daemons.values()):
         raise _MissingError("name_nodes")
-    ca_file = checked_ca_file(section.ca_file, "sources.jmx.ca_file")
     options = JmxOptions(
         daemons=daemons,
         lateness_ms=section.lateness_ms,
@@ -238,13 +235,7 @@ def _jmx(settings: Settings, rank: int) -> Source:
         n_workers=section.n_workers,
         host_metrics=section.host_metrics,
         hosts=settings.sources.hosts,
-        http=replace(
-            JMX_HTTP,
-            connect_timeout_s=min(JMX_HTTP.connect_timeout_s, section.timeout_ms / 1000),
-            read_timeout_s=section.timeout_ms / 1000,
-            total_timeout_s=2 * section.timeout_ms / 1000,
-            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
-        ),
+        http=http_options("jmx", section, JMX_HTTP, n_silences=2),
     )
     return Source(JmxCollector(options))
 
@@ -253,7 +244,6 @@ def _prometheus(settings: Settings, rank: int) -> Source:
     section = settings.sources.prometheus
     if not (section.targets or section.file_sd or section.http_sd):
         raise _MissingError("targets")
-    ca_file = checked_ca_file(section.ca_file, "sources.prometheus.ca_file")
     auth = section.basic_auth
     credentials = Credentials(
         section.bearer_token_file, None if auth is None else auth.username, None if auth is None else auth.password_file
@@ -276,12 +266,7 @@ def _prometheus(settings: Settings, rank: int) -> Source:
         n_workers=section.n_workers,
         refresh_ms=section.refresh_ms,
         http=replace(
-            PROMETHEUS_HTTP,
-            connect_timeout_s=min(PROMETHEUS_HTTP.connect_timeout_s, section.timeout_ms / 1000),
-            read_timeout_s=section.timeout_ms / 1000,
-            total_timeout_s=2 * section.timeout_ms / 1000,
-            max_answer_bytes=section.max_size_bytes,
-            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
+            http_options("prometheus", section, PROMETHEUS_HTTP, n_silences=2), max_answer_bytes=section.max_size_bytes
         ),
         credentials=credentials,
     )

@@ -31,8 +31,8 @@ class Advance:
 class Watermarks:
     """Combines the promises of sources; a source that is not heard of for `timeout_ms` does not hold up the others.
 
-    Until a source has been heard of for the first time it promises nothing: events of the others wait for it, at most
-    as long as the timeout.
+    Until a source has promised something for the first time events of the others wait for it, at most as long as the
+    timeout: it was not heard of, or has more to read than it could yet.
     """
 
     def __init__(self, sources: Iterable[str], timeout_ms: int, now_ms: int) -> None:
@@ -59,6 +59,8 @@ class Watermarks:
         """A poll succeeded, with or without data; a watermark never goes back."""
         state = self._sources[source]
         state.watermark_ms = max(state.watermark_ms, watermark_ms)
+        if state.watermark_ms == NEVER_MS:
+            return
         state.heard_ms = max(state.heard_ms, now_ms)
 
     def combine(self, now_ms: int) -> Advance:

@@ -36,6 +36,10 @@ IDLE_STEP_S = 5.0
 """How often a step is made without anything new: silences end, and sources fall silent."""
 
 
+MOST_WAITING_POLLS = 2
+"""A source that has more to read is polled at once while no more polls wait for a step."""
+
+
 class Runner:
     """Polls and steps; starts again from the checkpoint when a step fails, and with other settings when told to."""
 
@@ -90,16 +94,20 @@ class Runner:
         """By the clock of polls and steps."""
         return self._clock.now_ms()
 
-    def poll(self, name: str) -> None:
-        """Poll one source; its events enter with the next step. Nothing is polled that could not be stored."""
+    def poll(self, name: str) -> bool:
+        """Poll one source; its events enter with the next step. Nothing is polled that could not be stored.
+
+        Returns whether the source has more to read, and steps have taken what it brought before.
+        """
         live = self.live  # a poll under way while the path is put together anew belongs to the old one
         if self.outage is not None or name not in live.sources:
-            return
+            return False
         started_s = self.monotonic()
         intake = live.poll(name, self._clock.now_ms())
         seconds, succeeded = self.monotonic() - started_s, intake.watermark_ms is not None
         self.metrics.polled(name, seconds, succeeded)
         log.debug("polled", source=name, events=len(intake.events), seconds=round(seconds, 3), succeeded=succeeded)
+        return intake.goes_on and len(live.pipeline.intake) <= MOST_WAITING_POLLS
 
     def step(self) -> None:
         """One step; after a failure everything goes back to the checkpoint.

@@ -25,10 +25,11 @@ class Repeated:
     """A call at an interval, in a thread of its own that the process does not wait for at its end.
 
     The interval is one of time that passes, whatever the machine's clock is set to. A call that takes longer than it is
-    followed by the next one; one that fails, too.
+    followed by the next one; one that fails, too. One that returns True has more to do: the next one follows when as
+    much time has passed as it took, so that half of the thread's time is left to others.
     """
 
-    def __init__(self, name: str, call: Callable[[], None], interval_s: float, *, at_once: bool) -> None:
+    def __init__(self, name: str, call: Callable[[], bool | None], interval_s: float, *, at_once: bool) -> None:
         self.interval_s = interval_s
         self._name = name
         self._call = call
@@ -66,11 +67,15 @@ class Repeated:
                 return
             if time.monotonic() < due_s:
                 continue
+            begun_s, goes_on = time.monotonic(), None
             try:
-                self._call()
+                goes_on = self._call()
             except Exception:  # a boundary: the next call may succeed
                 log.exception("a call failed; it is made again after its interval", name=self._name)
-            due_s = max(due_s + self.interval_s, time.monotonic())
+            ended_s = time.monotonic()
+            due_s = max(due_s + self.interval_s, ended_s)
+            if goes_on:
+                due_s = min(due_s, ended_s + (ended_s - begun_s))
 
 
 class StepThread:
@@ -113,7 +118,7 @@ class StepThread:
 class PollJobs:
     """The polls of one live path, each source in a thread of its own once they are started."""
 
-    def __init__(self, poll: Callable[[str], None], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, poll: Callable[[str], bool | None], monotonic: Callable[[], float] = time.monotonic) -> None:
         self._poll = poll
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -184,9 +189,9 @@ class PollJobs:
                 job.start()
         log.info("the source is polled", source=name, interval_ms=round(interval_s * 1000))
 
-    def _polled(self, name: str) -> None:
+    def _polled(self, name: str) -> bool | None:
         try:
-            self._poll(name)
+            return self._poll(name)
         finally:
             with self._lock:
                 if name in self._polled_s:

@@ -128,7 +128,8 @@ class ContainerLogCollector:
         self._watch.settle(now_ms, lambda file: self._is_in_use(file, now_ms))
         self._forget_gone()
         events = EventBatch.concat([*batches, rows.take_batch()])
-        return Collected(events, self._advance(now_ms, is_behind or self._watch.is_behind), self._problems.drain())
+        watermark_ms = self._advance(now_ms, is_behind or self._watch.is_behind)
+        return Collected(events, watermark_ms, self._problems.drain(), goes_on=self._tail.goes_on)
 
     def checkpoint(self) -> dict[str, Any]:
         """Positions of the files and what containers are in the middle of."""

@@ -113,7 +113,7 @@ class DaemonLogCollector:
         self._tail.keep(seen)
         watermark_ms = now_ms - self._options.lateness_ms
         self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
-        return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
+        return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain(), goes_on=self._tail.goes_on)
 
     def checkpoint(self) -> dict[str, Any]:
         """Positions of the files."""

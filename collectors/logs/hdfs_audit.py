@@ -101,8 +101,9 @@ class HdfsAuditCollector:
         rows = EventRows(self._options.source_rank)
         n_waiting = sum(len(cells) for counts in self._counts.values() for cells in counts.minutes.values())
         if not is_behind or n_waiting > MAX_WAITING:
-            self._tell(self._watermark_ms, rows, is_behind=is_behind)
-        return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
+            # What was promised before it was behind says nothing of which minutes have been read since.
+            self._tell(promised_ms if is_behind else self._watermark_ms, rows, is_behind=is_behind)
+        return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain(), goes_on=self._tail.goes_on)
 
     def checkpoint(self) -> dict[str, Any]:
         """Positions of the files, and the minutes that are not over."""

@@ -68,6 +68,8 @@ class LogTail:
     begins_record: Callable[[bytes], bool]
     """Whether a line begins as records of such logs do: a file whose first lines all do not is of another kind."""
     positions: dict[str, TailPosition] = field(default_factory=dict)
+    goes_on: bool = False
+    """Whether `read_new` came further and has left something for next time."""
     _idle: dict[str, tuple[int, int]] = field(default_factory=dict)
     """File that ends in the middle of a line, or holds none -> (its size, since when it has had it)."""
     _settled: pa.Table = field(default_factory=SCHEMA.empty_table)
@@ -86,17 +88,24 @@ class LogTail:
 
         `read` gets a file and how many bytes of it may be looked at, and returns how many were.
         """
-        is_behind = False
+        is_behind = came_further = False
         for file in files:
             if not self.has_news(file):
                 continue
             if max_bytes <= 0:
                 is_behind = True
                 continue
+            before = self._offset(file)
             max_bytes -= read(file, max_bytes)
+            came_further = came_further or self._offset(file) != before
             # The last one, too, may have more than could be looked at.
             is_behind = is_behind or (max_bytes <= 0 and self.has_news(file))
+        self.goes_on = is_behind and came_further
         return is_behind
+
+    def _offset(self, file: FoundFile) -> int:
+        position = self.positions.get(file.key)
+        return 0 if position is None else position.offset
 
     def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
         """Offer the complete new lines one by one; returns how many bytes were looked at."""

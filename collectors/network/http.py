@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -13,7 +14,8 @@ from tenacity.stop import stop_base
 
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.deadlines import remaining_s, within
-from collectors.network.http_attempt import AttemptLimits, AttemptSession, OversizeError, attempt
+from collectors.network.http_attempt import AttemptLimits, AttemptSession, OversizeError, Received, attempt
+from collectors.network.kerberos import Kerberos, KerberosError, Negotiation
 
 PASSING_STATUSES = frozenset({502, 503, 504})
 """A proxy or a server that is starting: worth asking again."""
@@ -26,7 +28,7 @@ MAX_CONNECTIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """Limits of every request."""
+    """Limits of every request, whom it trusts and who asks."""
 
     connect_timeout_s: float = 3.0
     read_timeout_s: float = 10.0
@@ -41,6 +43,10 @@ class HttpOptions:
     accept: str = "application/json"
     verify_tls: bool | str = True
     """True, or the path of a bundle of certificates; False accepts any certificate."""
+    client_certificate: tuple[Path, Path | None] | None = None
+    """PEM files of one to show and of its key, None where that stands beside it."""
+    kerberos: Kerberos | None = None
+    """Whose tickets are shown to the servers that are asked, and to no other."""
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout_s", "read_timeout_s", "total_timeout_s", "n_attempts", "max_answer_bytes"):
@@ -134,6 +140,11 @@ class HttpTransport:
                 return self._retrying(self._follow, url, now_ms)
         except _PassingStatusError as error:
             return error.answer
+        except requests.exceptions.SSLError as error:
+            raise SourceUnavailableError(
+                f"{url}: {_innermost(error)}; check its certificate and name against ca_file, and cert_file where it "
+                "asks for one"
+            ) from error
         except (requests.RequestException, ValueError) as error:
             raise SourceUnavailableError(
                 f"{url}: {error}; check that the server runs and the address is right"
@@ -150,10 +161,7 @@ class HttpTransport:
         return answer
 
     def _once(self, url: str, now_ms: int) -> Answer:
-        secret = self._authorization()
-        headers = {} if secret is None else {"Authorization": secret}
-        verify = self._options.verify_tls
-        received = attempt(self._session, "GET", url, self._limits, verify=verify, headers=headers)
+        received = self._received(url)
         return Answer(
             url,
             received.status,
@@ -162,6 +170,46 @@ class HttpTransport:
             now_ms - _age_ms(received.headers.get("Age", "")),
             _target(url, received.headers.get("Location", "")),
         )
+
+    def _received(self, url: str) -> Received:
+        kerberos = self._options.kerberos
+        if kerberos is None or _server(url) not in self._servers:
+            return self._asked(url, self._authorization())
+        received, negotiation = self._with_ticket(url, kerberos)
+        told = received.headers.get("WWW-Authenticate", "")
+        if negotiation.is_refused(received.status, told) and kerberos.renew():
+            received, negotiation = self._with_ticket(url, kerberos)  # its key may be newer than the ticket
+            told = received.headers.get("WWW-Authenticate", "")
+        try:
+            negotiation.check(received.status, told)
+        except KerberosError as error:
+            raise KerberosError(f"{url}: {error}") from None
+        if received.status == 401:
+            message = "the server refuses the ticket: compare its clock, its key and its realm with those of the KDC"
+            raise KerberosError(f"{url}: {message}")
+        return received
+
+    def _with_ticket(self, url: str, kerberos: Kerberos) -> tuple[Received, Negotiation]:
+        try:
+            negotiation = kerberos.negotiate(urlsplit(url).hostname or "")
+        except KerberosError as error:
+            raise KerberosError(f"{url}: {error}") from None
+        return self._asked(url, negotiation.header), negotiation
+
+    def _asked(self, url: str, authorization: str | None) -> Received:
+        request: dict[str, Any] = {"verify": self._options.verify_tls}
+        if authorization is not None:
+            request["headers"] = {"Authorization": authorization}
+        if self._options.client_certificate is not None:
+            certificate, key = self._options.client_certificate
+            request["cert"] = str(certificate) if key is None else (str(certificate), str(key))
+        return attempt(self._session, "GET", url, self._limits, **request)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What the layers below `requests` wrap, each in words of its own."""
+    inner = getattr(error, "reason", None) or next(iter(error.args), None)
+    return _innermost(inner) if isinstance(inner, Exception) else error
 
 
 def _target(url: str, location: str) -> str:

@@ -89,6 +89,8 @@ class PrometheusOptions:
             raise OptionError("prometheus: no target is given; expected targets, file_sd or http_sd")
         if not self.readings:
             raise OptionError("prometheus: no metric is chosen; expected at least one")
+        if self.http.kerberos is not None and self.credentials != NO_CREDENTIALS:
+            raise OptionError("prometheus: kerberos and a token or a user are given; expected one of them")
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ class PrometheusCollector:
         self._secret: str | None = None
         self._connect = transport_of or self._over_the_network
         self._readings = ReadingSet(options.readings)
-        lists = replace(options.http, accept="application/json", max_answer_bytes=MAX_LIST_BYTES)
+        lists = replace(options.http, accept="application/json", max_answer_bytes=MAX_LIST_BYTES, kerberos=None)
         servers = TargetServers(
             options.servers,
             options.defaults,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what some tests need and this machine lacks: Chromium, with fonts for what they show (DejaVu has Latin, Hebrew
-# and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, rrdtool's command, libfaketime, and
-# Alertmanager with amtool. Never fails: without them one line says so, and those tests are skipped (with CI=true they
+# and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, rrdtool's command, libfaketime,
+# Alertmanager with amtool, and MIT's KDC with what the extra `kerberos` installs. Never fails: without them one line says so, and those tests are skipped (with CI=true they
 # fail).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,3 +18,14 @@ bring PostgreSQL "/usr/lib/postgresql/*/bin/initdb" postgresql
 bring rrdtool rrdtool rrdtool
 bring libfaketime faketime faketime
 bring Alertmanager amtool prometheus-alertmanager
+bring KDC /usr/sbin/krb5kdc krb5-kdc krb5-admin-server
+
+root=$here/../..
+python=$root/.venv/bin/python
+if [ -x "$python" ] && ! "$python" -c 'import gssapi' 2>/dev/null; then
+  install() { "$python" -m pip install -q --disable-pip-version-check --require-hashes "$@" >/dev/null 2>&1; }
+  { "$here/system-packages.sh" libkrb5-dev gcc libc6-dev python3-dev >/dev/null 2>&1 &&
+    install -r "$root/requirements/kerberos-build.txt" &&
+    install --no-build-isolation -r "$root/requirements/kerberos.txt"; } ||
+    echo "no gssapi, the tests of Kerberos are skipped: requirements/kerberos.txt cannot be installed" >&2
+fi

@@ -31,7 +31,7 @@ class Part:
     sha256: tuple[str, ...] = ()
     """Of all files that may be installed, in order; of a jar its own."""
     used_for: str = "runtime"
-    """`runtime`, `build`, `dev` or the name of the test cluster."""
+    """`runtime`, `build`, `dev`, `kerberos-build`, `kerberos` or the name of the test cluster."""
     within: str = ""
     """The package that brings it with it."""
 
@@ -77,7 +77,7 @@ def all_parts(root: Path, packages: Path) -> list[Part]:
     """Of the project in `root`, whose packages are installed in `packages`."""
     parts = [
         part
-        for used_for in ("runtime", "build", "dev")
+        for used_for in ("runtime", "build", "dev", "kerberos-build", "kerberos")
         for part in requirements(root / f"requirements/{used_for}.txt", used_for)
     ]
     parts += jars(packages / "pyspark/jars", "runtime", "pyspark")

@@ -231,6 +231,24 @@ def test_polls_go_on_while_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> 
     repeated.stop()
 
 
+def test_a_call_that_has_more_to_do_is_not_made_to_wait_for_its_interval() -> None:
+    called = threading.Semaphore(0)
+    more = [True, True, True, False]
+
+    def call() -> bool:
+        goes_on = more.pop(0)
+        called.release()
+        return goes_on
+
+    repeated = Repeated("poll", call, 86_400.0, at_once=True)
+    repeated.start()
+    for _ in range(4):
+        assert called.acquire(timeout=20)
+    assert not called.acquire(timeout=0.05)
+    repeated.stop()
+    assert more == []
+
+
 REALLY_SET = """
 import os, pathlib, time
 from app.clock import SteadyClock

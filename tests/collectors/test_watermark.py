@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.base import next_watermark
+from collectors.base import NO_PROMISE_MS, next_watermark
 
 
 @pytest.mark.parametrize(
     ("before_ms", "watermark_ms", "is_behind", "expected_ms"),
     [
         (None, 50, False, 50),
-        (None, 50, True, 50),
+        (None, 50, True, NO_PROMISE_MS),
+        (NO_PROMISE_MS, 50, True, NO_PROMISE_MS),
+        (NO_PROMISE_MS, 50, False, 50),
         (40, 50, False, 50),
         (60, 50, False, 60),
         (40, 50, True, 40),

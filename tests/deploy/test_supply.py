@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_told_by_its_name(tmp_path: Path) -> None:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A small one, with one package."""
-    for name in ("runtime", "build", "dev"):
+    for name in ("runtime", "build", "dev", "kerberos-build", "kerberos"):
         (tmp_path / f"requirements/{name}.txt").parent.mkdir(exist_ok=True)
         (tmp_path / f"requirements/{name}.txt").write_text(f"web-thing==2.5.0 \\\n    --hash=sha256:{'0' * 64}\n")
     for name in ("kafka", "minicluster"):
@@ -182,7 +182,7 @@ def test_nothing_found_is_success_nothing_read_is_not(project: Path, capsys: pyt
 
 
 def test_every_requirement_is_pinned_with_hashes() -> None:
-    for used_for in ("runtime", "build", "dev"):
+    for used_for in ("runtime", "build", "dev", "kerberos-build", "kerberos"):
         parts = requirements(ROOT / f"requirements/{used_for}.txt", used_for)
         assert parts
         assert all(part.sha256 for part in parts)

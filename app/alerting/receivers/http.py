@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from app.alerting.receivers.errors import (
 from app.alerting.receivers.secrecy import without_secrets
 from app.alerting.receivers.service import Message
 from app.alerting.receivers.settings import HttpReceiver
-from app.certificates import checked_ca_file
+from app.certificates import check_client_certificate, checked_ca_file
 from app.config import read_secret
 from app.errors import ConfigError, ConfigProblem
 from collectors.network import http_attempt
@@ -105,28 +104,6 @@ def http_of(key: str, receiver: HttpReceiver, headers: Mapping[str, str], *secre
     return Http(given, ca_file, receiver.cert_file, receiver.key_file, secrets)
 
 
-def check_client_certificate(cert_file: Path | None, key_file: Path | None, key: str) -> None:
-    """Raise ConfigError unless both can be read and belong together."""
-    if cert_file is None:
-        return
-    place = f"{key}.{'cert_file' if key_file is None else 'key_file'}"
-    try:
-        for path, name in ((cert_file, "cert_file"), (key_file, "key_file")):
-            if path is not None:
-                place_of = f"{key}.{name}"
-                with path.open("rb"):
-                    pass
-        # Without a password a locked key would be asked for at the terminal.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert_file, key_file, password="")
-    except ssl.SSLError as error:
-        found = f"{cert_file}: {error.reason or 'no certificate with its key'}"
-        problem = ConfigProblem(place, found, "a PEM certificate and its key, without a password")
-        raise ConfigError("configuration", (problem,)) from None
-    except OSError as error:
-        found = f"{error.filename or cert_file}: {error.strerror or error}"
-        raise ConfigError("configuration", (ConfigProblem(place_of, found, "a readable PEM file"),)) from None
-
-
 def secret_of(key: str, name: str, value: SecretStr | None, file: Path | None) -> str:
     """A secret that the settings demand; raises ConfigError naming the key."""
     secret = read_secret(value, file, f"{key}.{name}_file")
@@ -161,7 +138,6 @@ def checked_header(value: str, key: str) -> str:
 __all__ = [
     "RETRIED_STATUS",
     "Http",
-    "check_client_certificate",
     "checked_header",
     "checked_url",
     "http_of",

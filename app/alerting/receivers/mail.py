@@ -33,13 +33,12 @@ from app.alerting.receivers.errors import (
     PermanentDeliveryError,
     TemporaryDeliveryError,
 )
-from app.alerting.receivers.http import check_client_certificate
 from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.secrecy import in_base64, without_secrets
 from app.alerting.receivers.service import Message, as_it_is
 from app.alerting.receivers.settings import EmailReceiver
 from app.alerting.text import cut, one_line, plain
-from app.certificates import checked_ca_file
+from app.certificates import check_client_certificate, checked_ca_file
 from app.config import read_secret
 from app.errors import ConfigError, ConfigProblem
 from collectors.network import http_attempt

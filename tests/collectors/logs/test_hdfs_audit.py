@@ -18,6 +18,7 @@ from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "daemon_logs" / "hdfs-audit.log"
 NOW = 4_000_000_000_000
+HOUR_MS = 3_600_000
 T0 = 1_700_000_000_000 + 40_000  # a full minute: 2023-11-14 22:14:00
 LINE = (
     "2023-11-14 22:14:{s:02},123 INFO FSNamesystem.audit: allowed={ok}\tugi={ugi}\tip=/{ip}\tcmd={cmd}\tsrc={src}"
@@ -136,6 +137,25 @@ def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "hdfs-audit.log.1").write_text("".join([ahead, *lines[:21]]))
     (tmp_path / "hdfs-audit.log").write_text("".join(lines[21:]))
     reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path, max_bytes_per_poll=1_000))
+    polls = []
+    for n in range(30):
+        polls.append([row["n_operations"] for row in reader.poll(NOW + n).events.rows()])
+        assert len(reader.checkpoint()["counts"][""]) < 10
+    assert [n for polled in polls for n in polled] == [2] * 20
+
+
+def test_what_waits_after_a_restart_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was promised before it stood still says nothing of which minutes it has read since."""
+    monkeypatch.setattr("collectors.logs.hdfs_audit.MAX_WAITING", 3)
+    path = tmp_path / "hdfs-audit.log"
+    path.write_text(line(1).replace("22:14", "20:14"))
+    before = HdfsAuditCollector(HdfsAuditOptions(tmp_path))
+    assert [row["n_operations"] for row in before.poll(T0 - HOUR_MS).events.rows()] == [1]
+    lines = [line(1).replace("22:14", f"22:{minute:02}") for minute in range(20) for _ in range(2)]
+    with path.open("a") as file:
+        file.writelines(lines)
+    reader = HdfsAuditCollector(HdfsAuditOptions(tmp_path, max_bytes_per_poll=1_000))
+    reader.restore(before.checkpoint())
     polls = []
     for n in range(30):
         polls.append([row["n_operations"] for row in reader.poll(NOW + n).events.rows()])
