@@ -7,12 +7,13 @@ from typing import Any
 
 import yaml
 
+from collectors.yaml_depth import ShallowFlow
 from engine.events import lone_surrogate
 
 MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(ShallowFlow, yaml.SafeLoader):
     """The safe loader, which would let the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -21,6 +21,7 @@ import yaml
 from collectors.base import CollectorError, OptionError, ProblemLog, printable
 from collectors.network.bounded_json import loads
 from collectors.network.http import Answer, check_url
+from collectors.yaml_depth import ShallowFlow
 
 MAX_TARGETS = 10_000
 MAX_FILES = 1_000
@@ -153,7 +154,7 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-class _Plain(yaml.BaseLoader):
+class _Plain(ShallowFlow):
     """Lists, mappings and texts, as Prometheus reads these files: `rack: 12` is a label, and 1:1:1 no number.
 
     Without references, of which a few lines could mean more than fits into memory.
