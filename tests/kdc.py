@@ -37,6 +37,20 @@ def kerberos_or_skip() -> Any:
     return gssapi
 
 
+@contextmanager
+def running_kdc(folder: Path, *principals: str) -> Iterator[Kdc]:
+    """A realm with a key table for each of these, NAME.keytab, and one of the servers' (http.keytab)."""
+    made = Kdc(folder)
+    for principal in principals:
+        made.keytab(principal, f"{principal.partition('@')[0]}.keytab")
+    made.keytab(SERVICE, "http.keytab")
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
 class Kdc:
     """One realm in a folder; `environment` makes libkrb5 use it."""
 

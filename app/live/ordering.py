@@ -171,7 +171,10 @@ class Order:
         self._offer(intake.source, intake.source, intake.events, step, now_ms)
         for history in intake.finished:
             self._take_history(history, step, now_ms)
-        (self._began_behind.add if intake.watermark_ms <= NO_PROMISE_MS else self._began_behind.discard)(intake.source)
+        if intake.watermark_ms <= NO_PROMISE_MS:
+            self._began_behind.add(intake.source)
+        else:
+            self._began_behind.discard(intake.source)
         # What was promised while the clock was ahead is worth nothing.
         promised_ms = intake.watermark_ms if intake.watermark_ms <= now_ms + MOST_AHEAD_MS else NEVER_MS
         self._watermarks.heard(intake.source, promised_ms, min(intake.polled_ms, now_ms))

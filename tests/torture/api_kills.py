@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import random
 import re
-import signal
 import threading
 import time
 from collections import Counter
@@ -36,6 +34,7 @@ from app.store.models import AlertRow, SilenceChangeRow, SilenceRow
 from tests.app.alerting_fixtures import kept
 from tests.app.alertmanager.served import TOKEN, fire, infos, slow, tokens_file
 from tests.torture.campaign import Given, Verdict
+from tests.torture.dying import armed_after
 from tests.torture.processes import Life
 
 N_KILLS, N_CLIENTS = 100, 4
@@ -134,26 +133,9 @@ def _ask(port: int, write: Write, silence_id: str | None) -> tuple[int, bytes] |
 
 def die_in_silences(n_statements: int) -> None:
     """From the first write on count statements, of whatever kind, and end with the n-th."""
-    from sqlalchemy import Engine, event
-
     from app.alertmanager import silences
 
-    left: list[int] = []
-
-    def count(*_arguments: Any) -> None:
-        if left:
-            left[0] -= 1
-            if left[0] <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def armed(call: Callable[..., Any]) -> Callable[..., Any]:
-        def reached(*arguments: Any, **named: Any) -> Any:
-            left.append(n_statements)
-            return call(*arguments, **named)
-
-        return reached
-
-    event.listen(Engine, "after_cursor_execute", count)
+    armed = armed_after(n_statements)
     silences.put = armed(silences.put)
     silences.end = armed(silences.end)
 

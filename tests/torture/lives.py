@@ -14,10 +14,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
+
+from tests.torture.dying import armed_after
 
 ROOT = Path(__file__).parents[2]
 RETENTION_S = 0.2
@@ -142,27 +144,11 @@ def _live(wish: dict[str, Any]) -> NoReturn:
 def _die_in(place: str, n_statements: int) -> None:
     """From the first time that this place is reached, count statements, and end with the n-th."""
     from alembic import command
-    from sqlalchemy import Engine, event
 
     from app.alerting.dispatch.dispatcher import Dispatcher
     from app.process.runner import Runner
 
-    left: list[int] = []
-
-    def count(*_arguments: Any) -> None:
-        if left:
-            left[0] -= 1
-            if left[0] <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def armed(call: Callable[..., Any]) -> Callable[..., Any]:
-        def reached(*arguments: Any, **named: Any) -> Any:
-            left.append(n_statements)
-            return call(*arguments, **named)
-
-        return reached
-
-    event.listen(Engine, "after_cursor_execute", count)
+    armed = armed_after(n_statements)
     if place == "migration":
         command.upgrade = armed(command.upgrade)
     elif place == "dispatch":

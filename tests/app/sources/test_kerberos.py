@@ -12,7 +12,7 @@ import pytest
 from app.errors import ConfigError
 from app.live.sources import build_sources
 from tests.app.sources.test_https import ANSWERS, SOURCES, settings_of
-from tests.kdc import REALM, SERVICE, Kdc, TicketServer, kerberos_or_skip
+from tests.kdc import REALM, Kdc, TicketServer, kerberos_or_skip, running_kdc
 
 WATCHER = f"watcher@{REALM}"
 T0 = 1_700_000_000_000
@@ -21,14 +21,8 @@ T0 = 1_700_000_000_000
 @pytest.fixture(scope="module")
 def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     kerberos_or_skip()
-    made = Kdc(tmp_path_factory.mktemp("kdc"))
-    made.keytab(WATCHER, "watcher.keytab")
-    made.keytab(SERVICE, "http.keytab")
-    made.start()
-    try:
+    with running_kdc(tmp_path_factory.mktemp("kdc"), WATCHER) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

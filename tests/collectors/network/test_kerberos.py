@@ -16,7 +16,7 @@ import pytest
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.network.kerberos import Kerberos, KerberosError, KerberosOptions
-from tests.kdc import REALM, SERVICE, Kdc, TicketServer, kerberos_or_skip
+from tests.kdc import REALM, SERVICE, Kdc, TicketServer, kerberos_or_skip, running_kdc
 
 WATCHER = f"watcher@{REALM}"
 ACCEPTED_WITHOUT_PROOF = bytes.fromhex("a1073005a0030a0100")
@@ -31,14 +31,8 @@ def gssapi() -> Any:
 
 @pytest.fixture(scope="module")
 def kdc(gssapi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
-    made = Kdc(tmp_path_factory.mktemp("kdc"))
-    made.keytab(WATCHER, "watcher.keytab")
-    made.keytab(SERVICE, "http.keytab")
-    made.start()
-    try:
+    with running_kdc(tmp_path_factory.mktemp("kdc"), WATCHER) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(autouse=True)
