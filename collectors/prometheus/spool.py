@@ -15,7 +15,8 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ SEGMENT_BYTES = 1 << 25
 MAX_LINE_BYTES = 1 << 26
 MAX_VALUES = 8_000_000
 """Of a line: nothing is kept that would not be read."""
+MAX_PROBLEMS = 10
+"""Of one reading, as texts; further ones are counted: damage may be a page full of line breaks."""
+_SHORTEST = len(b'[0,"",0,[]]\n')
+"""Of a line; what is shorter is damaged without being parsed."""
 _SEGMENT = re.compile(r"segment-([0-9]{12})\.jsonl")
 
 
@@ -128,6 +133,25 @@ class SpoolWriter:
         self._file = None
 
 
+@dataclass(slots=True)
+class _LeftOut:
+    """Lines of one reading that are no records: the first as texts, how many more there are as a number."""
+
+    folder: Path
+    texts: list[str] = field(default_factory=list)
+    n_more: int = 0
+
+    def add(self, path: Path, offset: int, why: object) -> None:
+        if len(self.texts) < MAX_PROBLEMS:
+            self.texts.append(f"{path}:{offset}: a line that is damaged ({why}); it is left out")
+        else:
+            self.n_more += 1
+
+    def told(self) -> list[str]:
+        more = f"{self.folder}: {self.n_more:,} further lines that are damaged; they are left out"
+        return [*self.texts, more] if self.n_more else self.texts
+
+
 class SpoolReader:
     """Reads on from a place."""
 
@@ -139,34 +163,45 @@ class SpoolReader:
 
         Raises SpoolError.
         """
-        records, problems, n_left = list[Record](), list[str](), max_bytes
         try:
-            place = self._place_there(place, problems)
-            segments = [(number, path) for number, path in _segments(self._folder) if number >= place.segment]
-            for number, path in segments:
-                offset = place.offset if number == place.segment else 0
-                if n_left <= 0:
-                    return records, place, True, problems
-                data = _lines(path, offset, n_left)
-                for line in data.splitlines(keepends=True):
+            there = self._place_there(place)
+            left_out = _LeftOut(self._folder)
+            if there != place:
+                left_out.texts.append(
+                    f"{self._folder}: it is not the spool that was read before; it is read from its begin"
+                )
+            records, place, is_more = self._read(there, max_bytes, left_out)
+        except OSError as error:
+            raise SpoolError(f"{self._folder}: {error.strerror or error}") from error
+        return records, place, is_more, left_out.told()
+
+    def _read(self, place: Place, n_left: int, left_out: _LeftOut) -> tuple[list[Record], Place, bool]:
+        records = list[Record]()
+        for number, path in [one for one in _segments(self._folder) if one[0] >= place.segment]:
+            offset = place.offset if number == place.segment else 0
+            if n_left <= 0:
+                return records, place, True
+            data = _lines(path, offset, n_left)
+            for line in BytesIO(data):
+                if len(line) < _SHORTEST:
+                    left_out.add(path, offset, "too short")
+                else:
                     try:
                         records.append(_record(line))
                     except (ValueError, TypeError, LookupError, RecursionError, AttributeError) as error:
-                        problems.append(f"{path}:{offset}: a line that is damaged ({error}); it is left out")
-                    offset += len(line)
-                n_left -= len(data)
-                end = _line_end(path, offset)
-                if end is not None and not data:
-                    problems.append(f"{path}:{offset}: a line of more than {MAX_LINE_BYTES:,} bytes; it is left out")
-                    offset, end = end, _line_end(path, end)
-                place = Place(number, offset)
-                if end is not None:
-                    return records, place, True, problems
-        except OSError as error:
-            raise SpoolError(f"{self._folder}: {error.strerror or error}") from error
-        return records, place, False, problems
+                        left_out.add(path, offset, error)
+                offset += len(line)
+            n_left -= len(data)
+            end = _line_end(path, offset)
+            if end is not None and not data:
+                left_out.add(path, offset, f"more than {MAX_LINE_BYTES:,} bytes")
+                offset, end = end, _line_end(path, end)
+            place = Place(number, offset)
+            if end is not None:
+                return records, place, True
+        return records, place, False
 
-    def _place_there(self, place: Place, problems: list[str]) -> Place:
+    def _place_there(self, place: Place) -> Place:
         """The place, or the begin of what is there where somebody has put another spool in its place."""
         segments = dict(_segments(self._folder))
         if not segments or place == Place():
@@ -174,7 +209,6 @@ class SpoolReader:
         path = segments.get(place.segment)
         if max(segments) >= place.segment and (path is None or path.stat().st_size >= place.offset):
             return place
-        problems.append(f"{self._folder}: it is not the spool that was read before; it is read from its begin")
         return Place()
 
     def remove_before(self, segment: int) -> None:

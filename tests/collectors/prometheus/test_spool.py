@@ -66,6 +66,25 @@ def test_a_damaged_line_is_told_and_costs_itself_alone(tmp_path: Path) -> None:
     assert len(problems) == 3
 
 
+def test_a_page_of_line_breaks_is_told_in_a_few_words(tmp_path: Path) -> None:
+    right = record(1)
+    writer = SpoolWriter(tmp_path, 1 << 20)
+    writer.append(right)
+    writer.close()
+    (segment,) = tmp_path.iterdir()
+    line = segment.read_bytes()
+    segment.write_bytes(line + b"\n" * 4_096 + b"[0]\r[0]\n" + line)
+
+    records, place, more, problems = SpoolReader(tmp_path).read(Place(), 1 << 20)
+
+    assert records == [right, right]
+    assert place == Place(1, segment.stat().st_size)
+    assert not more
+    assert len(problems) == 11
+    assert problems[0].startswith(f"{segment}:{len(line)}: ")
+    assert "4,087 further lines" in problems[-1]
+
+
 def test_a_line_too_long_to_be_read_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SpoolWriter(tmp_path, 1 << 20)
     writer.append(record(1))
@@ -79,7 +98,7 @@ def test_a_line_too_long_to_be_read_is_passed_over(tmp_path: Path, monkeypatch: 
         found, told = found + records, told + problems
     assert (found, more) == ([record(1), record(1)], False)
     assert len(told) == 1
-    assert "a line of more than 1,000 bytes" in told[0]
+    assert "more than 1,000 bytes" in told[0]
 
 
 def test_labels_are_kept_once_a_series(tmp_path: Path) -> None:
