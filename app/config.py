@@ -18,6 +18,7 @@ from app.errors import ConfigError, ConfigProblem
 from app.section import key_of
 from app.settings import ENV_PREFIX, Settings, base_directory
 from app.yaml_text import load_yaml
+from collectors.base import printable
 from engine.events import lone_surrogate
 
 DEFAULT_FILE = Path("config.yaml")
@@ -109,9 +110,8 @@ def _written_secrets(node: Any, place: tuple[str, ...] = ()) -> Iterator[ConfigP
             here = (*place, str(key))
             if value is not None and (key in SECRET_KEYS or (key == "url" and str(node.get("kind")) in SECRET_URLS)):
                 variable = ENV_PREFIX + "__".join(here).upper()
-                yield ConfigProblem(
-                    ".".join(here), "a secret in the file", "none", f"use {key}_file, or the environment: {variable}"
-                )
+                remedy = f"use {key}_file, or the environment: {variable}"
+                yield ConfigProblem(printable(".".join(here)), "a secret in the file", "none", remedy)
             else:
                 yield from _written_secrets(value, here)
 
@@ -141,7 +141,7 @@ def _problems_of(
         if item["type"] == "too_short" and any(_is_inside(other["loc"], item["loc"]) for other in items):
             continue  # it lacks what is told to be wrong
         model, location = _without_kind(tuple(str(part) for part in item["loc"]))
-        key = ".".join(location) or "file"
+        key = printable(".".join(location) or "file")
         if item["type"] == "extra_forbidden":
             known = sorted(_keys_at(*((model, location[3:-1]) if model else (Settings, location[:-1]))))
             remedy = _of_alertmanager(location) or _did_you_mean(location[-1], known)

@@ -118,6 +118,7 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
     [
         ("sources: {yarn_rst: {}}", ["sources.yarn_rst", "an unknown key", "did you mean 'yarn_rest'?"]),
         ("sources: {yarn_rest: {intervall: 1 s}}", ["sources.yarn_rest.intervall", "did you mean 'interval'?"]),
+        ('"st\\tor\\e": {}', ["st\\tor\\x1b: found an unknown key"]),
         ("stor: {}", ["stor: found an unknown key", "did you mean 'store'?"]),
         ("sources: {yarn_rest: {interval: 15}}", ["sources.yarn_rest.interval", "found 15", "a unit of time"]),
         ("sources: {yarn_rest: {interval: soon}}", ["sources.yarn_rest.interval", "found 'soon'"]),
