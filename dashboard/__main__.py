@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from streamlit import file_util, net_util
 from streamlit.starlette import App
 
+from app.process.spare_memory import rarely_collect
 from dashboard import views
 from dashboard.request_guard import RequestGuard
 
@@ -53,6 +54,7 @@ def load_pages() -> None:
     when it is opened."""
     for module in pkgutil.iter_modules(views.__path__, f"{views.__name__}."):
         import_module(module.name)
+    rarely_collect()  # Streamlit looks at all objects there are after each run of a page
 
 
 def _unknown() -> None:

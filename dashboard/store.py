@@ -119,6 +119,10 @@ def _settings(path: str, state: tuple[int, int, int]) -> Settings:
     return load_settings(Path(path))
 
 
+KEPT_BYTES = 1 << 26
+"""An hour of one metric of 200 hosts takes some 4 MB."""
+
+
 @st.cache_resource(show_spinner="Opening the store", max_entries=2, on_release=Store.close)
 def _store(url: str, identity: tuple[int, int]) -> Store:
     """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
@@ -128,8 +132,8 @@ def _store(url: str, identity: tuple[int, int]) -> Store:
 
 @st.cache_resource(show_spinner=False, max_entries=2)
 def _event_log(folder: Path, url: str, identity: tuple[int, int]) -> EventLogReader:
-    """It remembers what the footers of files say."""
-    return EventLogReader(folder, lambda: _store(url, identity).event_log_positions())
+    """It remembers what the footers of files say, and what pages asked for last."""
+    return EventLogReader(folder, lambda: _store(url, identity).event_log_positions(), keep_bytes=KEPT_BYTES)
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)

@@ -65,6 +65,12 @@ class Group:
                 return False
         return (from_ms is None or self.max_hi_ms >= from_ms) and (to_ms is None or self.min_lo_ms <= to_ms)
 
+    def lies_within(self, types: Collection[str] | None, from_ms: int | None, to_ms: int | None) -> bool:
+        """Whether each of its events is of these types and touches the closed span."""
+        if types is not None and (self.first_type != self.last_type or self.first_type not in types):
+            return False
+        return (from_ms is None or self.min_lo_ms >= from_ms) and (to_ms is None or self.max_lo_ms <= to_ms)
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -155,10 +161,15 @@ def has_values(table: pa.Table, equal: Mapping[str, str]) -> pa.ChunkedArray:
     return mask
 
 
+def latest(table: pa.Table, column: str) -> pa.Table:
+    """Each value of a column once, with the latest t_hi_ms of the rows that have it."""
+    found = table.group_by(column).aggregate([("t_hi_ms", "max")])
+    return found.select([column, "t_hi_ms_max"]).rename_columns([column, "t_hi_ms"])
+
+
 def see(table: pa.Table, column: str, last_ms: dict[str, int]) -> None:
-    """Put the latest t_hi_ms of each value of a column into `last_ms`, where it is later than what is there."""
-    latest = table.group_by(column).aggregate([("t_hi_ms", "max")])
-    for value, time_ms in zip(latest.column(column).to_pylist(), latest.column("t_hi_ms_max").to_pylist(), strict=True):
+    """Put what `latest` found into `last_ms`, where it is later than what is there."""
+    for value, time_ms in zip(table.column(column).to_pylist(), table.column("t_hi_ms").to_pylist(), strict=True):
         if value is not None:
             last_ms[value] = max(time_ms, last_ms.get(value, time_ms))
 

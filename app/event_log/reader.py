@@ -28,6 +28,7 @@ from app.errors import EventLogError
 from app.event_log import layout
 from app.event_log.duplicates import SeenIds, first_of_each_id, in_order
 from app.event_log.files import LIVE, LogFile, committed, list_folder, uncovered
+from app.event_log.kept import KeptTables
 from app.event_log.layout import DATA_ERRORS, Group, LayoutError, Summary
 from app.live.clock_skew import apart
 from app.store.writing.problems import NewProblem
@@ -62,6 +63,7 @@ class _Footer:
 class _Part:
     """A row group of an open file."""
 
+    identity: _Identity
     file: LogFile
     parquet: pq.ParquetFile
     group: Group
@@ -77,10 +79,12 @@ class EventLogReader:
     is_live = True
     """More may come at any time."""
 
-    def __init__(self, folder: Path, committed: Callable[[], Mapping[str, int]]) -> None:
-        """`committed`: the last committed step of each epoch that the store knows (`Store.event_log_positions`)."""
+    def __init__(self, folder: Path, committed: Callable[[], Mapping[str, int]], *, keep_bytes: int = 0) -> None:
+        """`committed`: the last committed step of each epoch that the store knows (`Store.event_log_positions`);
+        `keep_bytes`: how much of what row groups hold is remembered for those who ask the same again."""
         self._folder = folder
         self._committed = committed
+        self._kept = KeptTables(keep_bytes)
         self._summaries: dict[_Identity, Summary | None] = {}
         self._problems: dict[str, NewProblem] = {}
         self._lock = threading.Lock()
@@ -153,7 +157,7 @@ class EventLogReader:
             tables = [
                 layout.touching(table, types, from_ms, to_ms)
                 for part in self._parts(opened, types, from_ms, to_ms, equal)
-                if (table := self._with_values(part, needed, equal or {})) is not None
+                if (table := self._with_values(part, needed, equal or {})) is not None and table.num_rows
             ]
         found = in_order(self._united(tables))
         if where is not None:
@@ -175,9 +179,9 @@ class EventLogReader:
             for part in self._parts(opened, types, from_ms, to_ms):
                 if column not in part.group.columns:
                     continue
-                table = self._table(part, {column, "type", "t_lo_ms", "t_hi_ms"})
-                if table is not None:
-                    layout.see(layout.touching(table, types, from_ms, to_ms), column, found)
+                latest = self._latest(part, column, types, from_ms, to_ms)
+                if latest is not None:
+                    layout.see(latest, column, found)
         return found
 
     def batches(
@@ -305,7 +309,7 @@ class EventLogReader:
         except DATA_ERRORS as error:
             self._refused(file, error)
             return []
-        return [_Part(file, parquet, group) for group in groups]
+        return [_Part(footer.identity, file, parquet, group) for group in groups]
 
     def _remember(self, identity: _Identity, summary: Summary | None) -> None:
         with self._lock:
@@ -313,9 +317,27 @@ class EventLogReader:
                 self._summaries.clear()  # of files that are long gone, most of them
             self._summaries[identity] = summary
 
+    def _latest(
+        self, part: _Part, column: str, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+    ) -> pa.Table | None:
+        """See layout.latest, of the rows of a row group that are asked for."""
+
+        def look() -> pa.Table | None:
+            table = self._table(part, {column, "type", "t_lo_ms", "t_hi_ms"})
+            return None if table is None else layout.latest(layout.touching(table, types, from_ms, to_ms), column)
+
+        if not part.group.lies_within(types, from_ms, to_ms):
+            return look()
+        return self._kept.table(("latest", part.identity, part.group.index, column), look)
+
     def _with_values(self, part: _Part, columns: Collection[str] | None, equal: Mapping[str, str]) -> pa.Table | None:
-        """The rows of a row group that have these values: of most that may have some none has, and only the columns
-        that tell are read."""
+        """The rows of a row group that have these values."""
+        asked = None if columns is None else frozenset(columns)
+        key = ("rows", part.identity, part.group.index, asked, frozenset(equal.items()))
+        return self._kept.table(key, lambda: self._found(part, columns, equal))
+
+    def _found(self, part: _Part, columns: Collection[str] | None, equal: Mapping[str, str]) -> pa.Table | None:
+        """Of most that may have some none has: the columns that tell are read first, and are all of an empty table."""
         if not equal:
             return self._table(part, columns)
         told = self._table(part, equal.keys())
@@ -323,7 +345,7 @@ class EventLogReader:
             return None
         mask = layout.has_values(told, equal)
         if not pc.any(mask).as_py():
-            return None
+            return told.slice(0, 0)
         others = [name for name in part.group.columns if name not in equal and (columns is None or name in columns)]
         table = self._table(part, others)
         if table is None:

@@ -107,7 +107,13 @@ SPANS = st.lists(
 
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=ACTIONS, spans=SPANS, again=st.booleans(), rows=st.integers(1, 20))
+@given(
+    actions=ACTIONS,
+    spans=SPANS,
+    again=st.booleans(),
+    rows=st.integers(1, 20),
+    keep_bytes=st.sampled_from((0, 1 << 14, 1 << 20)),
+)
 def test_readers_see_the_committed_steps_and_nothing_else(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -115,6 +121,7 @@ def test_readers_see_the_committed_steps_and_nothing_else(
     spans: list[tuple[list[str] | None, int | None, int | None]],
     again: bool,
     rows: int,
+    keep_bytes: int,
 ) -> None:
     monkeypatch.setattr(writer, "MERGE_AT", 3)
     monkeypatch.setattr(writer, "LEVEL_ROWS", 8)
@@ -122,7 +129,7 @@ def test_readers_see_the_committed_steps_and_nothing_else(
     monkeypatch.setattr(layout, "GROUP_ROWS", 4)
     folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
     world = World(folder)
-    reader = EventLogReader(folder, lambda: world.positions)
+    reader = EventLogReader(folder, lambda: world.positions, keep_bytes=keep_bytes)
     number = count()
 
     def look() -> None:
