@@ -20,6 +20,7 @@ from dashboard.charts.axes import (
     VERMILION,
     TimeAxis,
     distinct_labels,
+    group,
     layered,
     top_legend,
     y_axis,
@@ -153,7 +154,7 @@ def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis) -> alt.L
     if not len(bands):
         return layered(*lines, height=150)
     behind = _band_layer(bands, axis, of_many=n_clusters > 1)
-    return layered(behind, alt.layer(*lines), height=150, independent=("color",))
+    return layered(behind, group(*lines), height=150, independent=("color",))
 
 
 def alert_chart(alerts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:

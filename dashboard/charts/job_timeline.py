@@ -21,6 +21,7 @@ from dashboard.charts.axes import (
     YELLOW,
     TimeAxis,
     distinct_labels,
+    group,
     layered,
     top_legend,
     y_axis,
@@ -101,7 +102,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis, marks: Sequence[AlertM
     phases = _phases(data, axis, y)
     if phases is None:
         return layered(*layers, height=height)
-    return layered(alt.layer(*layers), phases, height=height, independent=("color",))
+    return layered(group(*layers), phases, height=height, independent=("color",))
 
 
 def density_chart(occupied: Float64Array, hosts: Sequence[str | None], bins: TimeBins, axis: TimeAxis) -> Any:
