@@ -25,9 +25,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext, Playwright, sync_playwright
 
 from app.commands.dashboard import free_port
 from app.event_log import EventLogReader
@@ -53,17 +54,14 @@ class Load(NamedTuple):
 def main() -> dict[str, Any]:
     """Measure both stores, print a table, return the figures."""
     repeats, figures = size("REPEATS", 7), {}
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    if shutil.which("chromium") is None:
         raise SystemExit("no chromium on the PATH; deploy/setup/for-tests.sh installs it")
     n_large = size("ALERTS", 1_000_000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         for n_alerts in dict.fromkeys((size("SMALL", 1_000), n_large)):
             if n_alerts:
                 is_cold = bool(n_alerts == n_large and size("COLD", 1))
-                figures[f"{n_alerts} alerts"] = _measure(browser, n_alerts, repeats, is_cold)
-        browser.close()
+                figures[f"{n_alerts} alerts"] = _measure(playwright, n_alerts, repeats, is_cold)
     for name, found in figures.items():
         rows = [
             [page, *(value for kind in ("warm", "cold") if kind in loads for value in loads[kind])]
@@ -75,22 +73,22 @@ def main() -> dict[str, Any]:
     return figures
 
 
-def _measure(browser: Browser, n_alerts: int, repeats: int, is_cold: bool) -> dict[str, Any]:
+def _measure(playwright: Playwright, n_alerts: int, repeats: int, is_cold: bool) -> dict[str, Any]:
     folder = _folder_of(large_store(n_alerts).resolve())
     addresses = _chosen(_addresses(folder))
     loads: dict[str, dict[str, Load]] = {page: {} for page in addresses}
     with _dashboard(folder) as (url, pid):
-        with _context(browser) as context:
+        with _context(playwright) as context:
             for page, address in addresses.items():
                 loads[page]["warm"] = _warm(context, page, f"{url}{address}", pid, repeats)
         server_mib = round(resident_mib(pid), 1)
     for page, address in addresses.items() if is_cold else ():
         _forget(folder)
-        with _dashboard(folder) as (url, pid), _context(browser) as context:
+        with _dashboard(folder) as (url, pid), _context(playwright) as context:
             _wait_until_idle(pid)
             loads[page]["cold"] = _told(page, "cold", [_load(context, f"{url}{address}", pid)])
     loads[WORD] = {}
-    with _one_word(folder) as (url, pid), _context(browser) as context:
+    with _one_word(folder) as (url, pid), _context(playwright) as context:
         if is_cold:
             loads[WORD]["cold"] = _told(WORD, "cold", [_load(context, url, pid)])
         loads[WORD]["warm"] = _warm(context, WORD, url, pid, repeats)
@@ -179,12 +177,15 @@ def _forget(folder: Path) -> None:
 
 
 @contextmanager
-def _context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser that knows nothing yet."""
-    context = browser.new_context()
-    context.set_default_timeout(WAIT_MS)
-    yield context
-    context.close()
+def _context(playwright: Playwright) -> Iterator[BrowserContext]:
+    """A browser that knows nothing yet, with a profile on the disk: as that of users it keeps what it has compiled."""
+    with TemporaryDirectory() as profile:
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path=shutil.which("chromium"), args=list(FLAGS), headless=True
+        )
+        context.set_default_timeout(WAIT_MS)
+        yield context
+        context.close()
 
 
 def _load(context: BrowserContext, address: str, pid: int) -> Load:
