@@ -11,12 +11,14 @@ and the server have shown the page before. Cold: neither has the browser anythin
 shown any page, nor are the database and the events in the system's memory; the server has done what it does by itself
 when it starts. Beside each wall time stands the processor time of the server, which is what to compare on a machine
 that others use. "A word" is a script of Streamlit's own that shows one: what no page can fall below. The stores are
-those of `store_pages`, the events those of `large_log`.
+those of `store_pages`, the events those of `large_log`. "First rows" is what a viewer waits at the editor: from the
+press of Run, with the page open for some seconds, until rows of a query over all events stand there.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -41,6 +43,10 @@ from collectors.time_units import DAY_MS, HOUR_MS
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 WAIT_MS = 120_000
 WORD = "a word"
+ROWS = "first rows"
+EDITED = (
+    "PATTERN MapEnd a\nWHERE skip_till_any_match { a.period_ms > 0 }\nWITHIN 1 second\nRETURN a.host, a.period_ms\n"
+)
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -81,6 +87,8 @@ def _measure(playwright: Playwright, n_alerts: int, repeats: int, is_cold: bool)
         with _context(playwright) as context:
             for page, address in addresses.items():
                 loads[page]["warm"] = _warm(context, page, f"{url}{address}", pid, repeats)
+        if "editor" in addresses:
+            loads[ROWS] = {"warm": _told(ROWS, "warm", [_edited(playwright, f"{url}editor", pid) for _ in range(3)])}
         server_mib = round(resident_mib(pid), 1)
     for page, address in addresses.items() if is_cold else ():
         _forget(folder)
@@ -201,6 +209,22 @@ def _load(context: BrowserContext, address: str, pid: int) -> Load:
         raise SystemExit(f"{address}: the page shows an error")
     page.close()
     return Load(seconds, cpu_s)
+
+
+def _edited(playwright: Playwright, address: str, pid: int) -> Load:
+    """From the press of Run to the first rows."""
+    with _context(playwright) as context:
+        page = context.new_page()
+        page.goto(address)
+        page.get_by_role("textbox", name="Text of the query").fill(EDITED)
+        page.get_by_role("status").filter(has_text="Valid. It reads MapEnd").wait_for()
+        page.wait_for_timeout(5_000)  # as long as it takes to write one
+        started, cpu_s = time.perf_counter(), _processor_s(pid)
+        page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Run").click()
+        page.get_by_text(
+            re.compile(r"^(The first [\d,]+ of )?[\d,]+ rows (so far|from [\d,]+ events)")
+        ).first.wait_for()
+        return Load(time.perf_counter() - started, _processor_s(pid) - cpu_s)
 
 
 def _wait_until_idle(pid: int) -> None:

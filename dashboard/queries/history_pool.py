@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from app.query_messages import HistoryLimits, QueryRequest
-from dashboard.queries.pool import QueryRun, RunPool
+from dashboard.queries.pool import QueryRun, RunPool, started
 
 WORKER = (sys.executable, "-P", "-m", "spark_jobs.query.worker")
 CANCEL_S = 30.0
@@ -31,15 +31,19 @@ class HistoryRun(QueryRun[HistoryLimits]):
     """One query over the event store under way."""
 
     patience_ms = 45_000
-    has_own_session = True
 
     def __init__(
-        self, request: QueryRequest, limits: HistoryLimits, command: Sequence[str], clock: Callable[[], float]
+        self,
+        request: QueryRequest,
+        limits: HistoryLimits,
+        process: subprocess.Popen[bytes],
+        clock: Callable[[], float],
     ) -> None:
+        """`process` leads a group of its own."""
         self._timers_lock = threading.Lock()
         self._end_by_force: threading.Timer | None = None
         self._end_of_absence: threading.Timer | None = None
-        super().__init__(request, limits, command, clock)
+        super().__init__(request, limits, process, clock)
 
     def leave(self, absence_s: float = ABSENCE_S) -> None:
         """Its viewer has gone: it is cancelled unless `stay` comes in time."""
@@ -85,7 +89,11 @@ class HistoryPool(RunPool[HistoryLimits, HistoryRun]):
         self, n_at_once: int = 1, command: Sequence[str] = WORKER, clock: Callable[[], float] = time.monotonic
     ) -> None:
         words = tuple(command)
-        super().__init__(n_at_once, lambda request, limits: HistoryRun(request, limits, words, clock))
+
+        def begin(request: QueryRequest, limits: HistoryLimits) -> HistoryRun:
+            return HistoryRun(request, limits, started(words, own_session=True), clock)
+
+        super().__init__(n_at_once, begin)
 
     def too_many(self) -> str:
         """See RunPool."""

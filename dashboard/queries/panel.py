@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit import runtime
 
 from app.query_messages import QueryRequest, RunLimits
 from collectors.time_units import DAY_MS
@@ -89,6 +90,8 @@ def _recent_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> N
         _start(QueryRequest(text, checked.parameters, from_ms, to_ms, name, used.texts, used.parameters))
         current = st.session_state.get(_RUN)
         is_running = current is not None and not current.is_over
+    if not is_running and runtime.exists():
+        pool().prepare()  # by now the page has been shown
     if current is None:
         st.info("Rows appear here once the query has run.", icon=":material/table_rows:")
         return

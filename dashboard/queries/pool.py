@@ -1,8 +1,8 @@
 """Queries that viewers run, each in a process of its own, only so many at once.
 
 A thread could not be stopped inside a kernel, and its memory and its hold of the interpreter would be felt by every
-viewer. A process can be ended at any instant, keeps its memory to itself and gives it all back. It costs about a
-second to start.
+viewer. A process can be ended at any instant, keeps its memory to itself and gives it all back. It takes a second or
+more to start: while somebody is at the editor one waits that has loaded all it needs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -41,6 +42,8 @@ N_AT_ONCE = 2
 WORKER = (sys.executable, "-P", "-m", "dashboard.queries.worker")
 ROOT = Path(__file__).parents[2]
 MAX_LINE_BYTES = 8 * 2**20
+SPARE_S = 600.0
+"""So long a process that waits is used; it ends by itself some time later (`worker.IDLE_S`)."""
 PATIENCE_MS = 15_000
 """Beyond its time limit, a process that has not ended by itself is ended."""
 
@@ -75,10 +78,11 @@ class QueryRun(Generic[L]):
     """One query under way; safe to ask from any thread."""
 
     patience_ms = PATIENCE_MS
-    has_own_session = False
-    """Whether its process leads a group of processes of its own."""
 
-    def __init__(self, request: QueryRequest, limits: L, command: Sequence[str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, request: QueryRequest, limits: L, process: subprocess.Popen[bytes], clock: Callable[[], float]
+    ) -> None:
+        """`process` reads the request and evaluates it; see `started`."""
         self.id = secrets.token_hex(8)
         self.request = request
         self.limits = limits
@@ -95,13 +99,7 @@ class QueryRun(Generic[L]):
         self._started = clock()
         self._ended: float | None = None
         self._over = threading.Event()
-        self._process = subprocess.Popen(  # noqa: S603  # the command is a constant of ours
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": _module_path()},
-            start_new_session=self.has_own_session,
-        )
+        self._process = process
         threading.Thread(target=self._follow, daemon=True, name="query-run").start()
 
     @property
@@ -222,6 +220,60 @@ class QueryRun(Generic[L]):
         )
 
 
+def started(command: Sequence[str], *, own_session: bool = False) -> subprocess.Popen[bytes]:
+    """A process for one run, which leads a group of processes of its own where it will have others; raises OSError."""
+    return subprocess.Popen(  # noqa: S603  # the command is a constant of ours
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": _module_path()},
+        start_new_session=own_session,
+    )
+
+
+class Spare:
+    """A process that waits for the next run, at most one; safe for several threads."""
+
+    def __init__(self, command: Sequence[str], clock: Callable[[], float]) -> None:
+        self._command, self._clock = command, clock
+        self._lock = threading.Lock()
+        self._waiting: subprocess.Popen[bytes] | None = None
+        self._since = 0.0
+
+    def prepare(self) -> None:
+        """Let one wait. Where none can be started the next run will tell."""
+        with self._lock, suppress(OSError):
+            if self._usable() is None:
+                self._waiting, self._since = started(self._command), self._clock()
+
+    def take(self) -> subprocess.Popen[bytes]:
+        """The one that waits, else a new one; raises OSError."""
+        with self._lock:
+            process = self._usable()
+            self._waiting = None
+        return started(self._command) if process is None else process
+
+    def close(self) -> None:
+        """None waits any more."""
+        with self._lock:
+            self._drop()
+
+    def _usable(self) -> subprocess.Popen[bytes] | None:
+        if self._waiting is not None and (self._waiting.poll() is not None or self._clock() - self._since >= SPARE_S):
+            self._drop()
+        return self._waiting
+
+    def _drop(self) -> None:
+        process, self._waiting = self._waiting, None
+        if process is None:
+            return
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+        process.wait()
+
+
 R = TypeVar("R", bound=QueryRun[Any])
 
 
@@ -281,8 +333,17 @@ class QueryPool(RunPool[RunLimits, QueryRun[RunLimits]]):
         command: Sequence[str] = WORKER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        words = tuple(command)
-        super().__init__(n_at_once, lambda request, limits: QueryRun(request, limits, words, clock))
+        self._spare = Spare(tuple(command), clock)
+        super().__init__(n_at_once, lambda request, limits: QueryRun(request, limits, self._spare.take(), clock))
+
+    def prepare(self) -> None:
+        """Somebody is about to run a query: it will not wait for its process to start."""
+        self._spare.prepare()
+
+    def stop_all(self) -> None:
+        """See RunPool; nothing waits any more either."""
+        super().stop_all()
+        self._spare.close()
 
 
 def memory_limit_bytes(most_bytes: int = 4 * 2**30) -> int:
@@ -308,4 +369,14 @@ def _reason(code: int) -> str:
     return f"the run ended without a result (exit code {code}); the dashboard's log says why"
 
 
-__all__ = ["N_AT_ONCE", "QueryPool", "QueryRun", "RunPool", "Snapshot", "TooManyRunsError", "memory_limit_bytes"]
+__all__ = [
+    "N_AT_ONCE",
+    "QueryPool",
+    "QueryRun",
+    "RunPool",
+    "Snapshot",
+    "Spare",
+    "TooManyRunsError",
+    "memory_limit_bytes",
+    "started",
+]

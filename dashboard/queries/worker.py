@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+import engine
 from app.aggregates import register_configured
 from app.chosen_store import in_chosen_store
 from app.config import load_settings
@@ -25,18 +26,30 @@ from app.live.assembly import open_event_log, store_url
 from app.process.give_way import give_way
 from app.query_messages import Failure, Message, RunLimits, as_json, read_request
 from app.store.api import open_store
+from collectors.schema import load_event_types
 from dashboard.queries.run import Log, run_query
 
 GRACE_MS = 3_000
 """How much longer than its time limit a run may take before the process is ended: no kernel can be asked to stop."""
+
+IDLE_S = 660.0
+"""So long it waits for its request: it may have been started before there is one."""
+
+FIRST = "PATTERN MapEnd a WHERE skip_till_any_match { a.period_ms > 0 } WITHIN 1 second"
+"""A query of which nobody wants the rows."""
 
 MEMORY_HEADROOM_BYTES = 2**30
 """Between the limit that a run keeps by itself and the one that the system keeps."""
 
 
 def main() -> int:
-    """Run the request; 0 when the run said how it ended."""
-    request, limits = read_request(sys.stdin.readline())
+    """Run the request; 0 when the run said how it ended, or nobody asked."""
+    signal.setitimer(signal.ITIMER_REAL, IDLE_S)
+    load_engine()
+    line = sys.stdin.readline()
+    if not line:
+        return 0
+    request, limits = read_request(line)
     be_modest(limits)
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
     try:
@@ -50,6 +63,12 @@ def main() -> int:
     except BrokenPipeError:
         return 1
     return 0
+
+
+def load_engine() -> None:
+    """What every query needs: it is loaded when it is first used, and that takes longer than most queries do."""
+    schema = load_event_types()
+    engine.Engine([engine.compile_query(FIRST, schema)], schema)
 
 
 def tell(message: Message, out: TextIO) -> None:

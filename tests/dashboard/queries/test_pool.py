@@ -10,7 +10,15 @@ import pytest
 
 from app.errors import AppError
 from app.query_messages import EndReason, QueryRequest, RunLimits, read_request
-from dashboard.queries.pool import PATIENCE_MS, QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
+from dashboard.queries.pool import (
+    PATIENCE_MS,
+    SPARE_S,
+    QueryPool,
+    QueryRun,
+    Snapshot,
+    TooManyRunsError,
+    memory_limit_bytes,
+)
 
 REQUEST = QueryRequest("PATTERN", {}, 0, 1)
 LIMITS = RunLimits(max_events=10, timeout_ms=60_000)
@@ -163,3 +171,54 @@ def test_no_process_is_an_error_with_its_reason(pools: list[QueryPool]) -> None:
 def test_memory_limit_is_a_part_of_the_machine() -> None:
     assert 0 < memory_limit_bytes(2**30) <= 2**30
     assert memory_limit_bytes(2**60) < 2**60
+
+
+def pid_of(run: QueryRun) -> int:
+    return run._process.pid
+
+
+def test_a_process_that_waits_takes_the_next_run(pools: list[QueryPool], tmp_path: Path) -> None:
+    """One, however often it is asked for, and for one run."""
+    pool = pool_of(pools, f"open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'w').close(); {FINISHES}")
+    pool.prepare()
+    pool.prepare()
+    waiting = pool._spare._waiting
+    assert waiting is not None
+    runs = [pool.start(REQUEST, LIMITS), pool.start(REQUEST, LIMITS)]
+    assert [len(over(run).rows) for run in runs] == [2, 2]
+    pids = {path.name for path in tmp_path.iterdir()}
+    assert pids == {str(waiting.pid), str(pid_of(runs[1]))}
+
+
+@pytest.mark.parametrize("why", ["too old", "gone"])
+def test_one_that_waits_no_more_is_not_used(pools: list[QueryPool], why: str) -> None:
+    clock = Clock()
+    pool = pool_of(pools, FINISHES, clock=clock)
+    pool.prepare()
+    waiting = pool._spare._waiting
+    assert waiting is not None
+    if why == "gone":
+        waiting.kill()
+        waiting.wait(WAIT_S)
+    else:
+        clock.now += SPARE_S
+    run = pool.start(REQUEST, LIMITS)
+    assert pid_of(run) != waiting.pid
+    assert len(over(run).rows) == 2
+    assert waiting.returncode is not None
+
+
+def test_one_that_waits_ends_with_all_others(pools: list[QueryPool]) -> None:
+    pool = pool_of(pools, FINISHES)
+    pool.prepare()
+    waiting = pool._spare._waiting
+    assert waiting is not None
+    pool.stop_all()
+    assert waiting.wait(WAIT_S) < 0
+
+
+def test_a_process_that_cannot_be_started_beforehand_is_told_by_the_run() -> None:
+    pool = QueryPool(command=("/nonexistent/python",))
+    pool.prepare()
+    with pytest.raises(AppError, match="no process could be started"):
+        pool.start(REQUEST, LIMITS)

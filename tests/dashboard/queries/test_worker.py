@@ -18,7 +18,8 @@ from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.config import load_settings
 from app.query_messages import EndReason, QueryRequest, RunLimits, request_line
 from collectors.schema import load_event_types
-from dashboard.queries.pool import QueryPool
+from dashboard.queries import worker
+from dashboard.queries.pool import SPARE_S, WORKER, QueryPool
 from dashboard.queries.worker import opened_log
 from dashboard.store import event_log, settings
 from engine import parse, reference_output, resolve
@@ -78,6 +79,19 @@ def test_a_query_waits_for_no_pages() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run([sys.executable, "-c", script], timeout=WAIT_S, env=environment, check=False)
     assert ended.returncode == 0
+
+
+def test_it_ends_in_silence_when_nobody_asks() -> None:
+    """It was started before there was a request, and the dashboard has ended."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        WORKER, stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S, env=environment, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def test_a_process_that_waits_is_younger_than_its_own_end() -> None:
+    assert SPARE_S < worker.IDLE_S
 
 
 def test_hostile_values_come_back_unchanged(installation: Installation) -> None:
