@@ -98,6 +98,8 @@ class RecordReader:
     def take(self, line: bytes) -> Iterator[Item]:
         """The items that end with this line (without its line feed)."""
         self.line += 1
+        if not line and not self._open:
+            return  # a damaged file may have a million of them
         before, begins, rest = line.partition(PART_BEGINS)
         rest = rest.rstrip()
         if begins and rest.endswith(PART_ENDS):
