@@ -7,12 +7,16 @@ from typing import Literal
 from app.settings import Severity
 from app.store.states import OPEN_STATES, SILENCED
 
-PRIMARY_BUTTONS = """<style>
-button[kind^="primary"]:not(:disabled) { background-color: #1f5f99; border-color: #1f5f99; color: #ffffff; }
-button[kind^="primary"]:not(:disabled):hover { background-color: #2f78bd; border-color: #2f78bd; }
+BESIDE = "beside"
+"""Key of a container whose columns stand beneath each other where they would be too narrow to be read."""
+
+STYLE = f"""<style>
+.st-key-{BESIDE} [data-testid="stColumn"] {{ min-width: min(100%, 22rem); }}
+button[kind^="primary"]:not(:disabled) {{ background-color: #1f5f99; border-color: #1f5f99; color: #ffffff; }}
+button[kind^="primary"]:not(:disabled):hover {{ background-color: #2f78bd; border-color: #2f78bd; }}
 </style>"""
-"""Those of forms, too (`primaryFormSubmit`). White text on them reads at 4.5 : 1 in both modes, which no colour does
-that is also text on dark ground."""
+"""Primary buttons, those of forms, too (`primaryFormSubmit`): white text on them reads at 4.5 : 1 in both modes, which
+no colour does that is also text on dark ground."""
 
 BadgeColor = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
 

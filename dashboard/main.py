@@ -104,7 +104,7 @@ def pages() -> dict[str, st.Page]:
 def main() -> None:
     """One run of the script: one page for one viewer."""
     st.set_page_config(page_title="clustercep", page_icon=str(ICON), layout="wide")
-    st.html(looks.PRIMARY_BUTTONS)
+    st.html(looks.STYLE)
     if not _admitted():
         return
     found = pages()

@@ -136,9 +136,30 @@ def y_axis(title: str, **more: Any) -> alt.Axis:
     )
 
 
-def bytes_axis(title: str) -> alt.Axis:
-    """A vertical axis of bytes."""
-    return y_axis(title, labelExpr="format(datum.value, '~s') + 'B'", tickCount=6)
+def bytes_axis(title: str, *columns: pd.Series) -> alt.Axis:
+    """A vertical axis of the bytes in these columns, in the units of `format_size`: no 64 MiB at "67 MB"."""
+    edges = [0.0, *(float(edge) for column in columns for edge in (column.min(), column.max()) if pd.notna(edge))]
+    low, high = min(edges), max(edges)
+    largest = max(high, -low)
+    power = next((n for n in reversed(range(len(_UNITS))) if largest >= 1024**n), 0)
+    step = _round_step((high - low) / 1024**power / TICKS)
+    if power == 0:
+        step = max(1.0, step)  # there are no parts of bytes
+    step *= 1024.0**power
+    values = [n * step for n in range(math.floor(low / step), math.ceil(high / step) + 1)]
+    return y_axis(title, values=values, labelExpr=f"format(datum.value / {1024**power}, '~g') + ' {_UNITS[power]}'")
+
+
+TICKS = 5
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def _round_step(least: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ... (or 0.1, 0.2, 0.5) that is not smaller."""
+    if least <= 0:
+        return 1.0
+    ten = 10.0 ** math.floor(math.log10(least))
+    return next(factor * ten for factor in (1.0, 2.0, 5.0, 10.0) if factor * ten >= least * (1 - 1e-9))
 
 
 def top_legend(title: str | None, **more: Any) -> alt.Legend:

@@ -82,7 +82,8 @@ def queue_chart(
         alt.Tooltip("n_changes:Q", title="changes so far", format=",d"),
     ]
     base = alt.Chart(data).encode(x=axis.x("t_ms"), tooltip=tips)
-    y = alt.Y("bytes_low:Q", axis=bytes_axis("Queued map output"))
+    limited = pd.Series([limit.value for limit in limits], dtype=float)
+    y = alt.Y("bytes_low:Q", axis=bytes_axis("Queued map output", curve["bytes_low"], curve["bytes_high"], limited))
     layers = [
         base.mark_area(interpolate="step-after", opacity=0.15, color=BLUE).encode(y=y),
         base.mark_line(interpolate="step-after", color=BLUE).encode(y=y),

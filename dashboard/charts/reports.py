@@ -78,7 +78,7 @@ def cluster_queue_chart(queue: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         alt.Tooltip("n_unknown:Q", title="jobs that are not known", format=",d"),
     ]
     base = alt.Chart(data).encode(x=axis.x("t_ms"), tooltip=tips)
-    y = alt.Y("low:Q", axis=bytes_axis("Queued map output"))
+    y = alt.Y("low:Q", axis=bytes_axis("Queued map output", queue["low"], queue["high"]))
     layers = [
         base.mark_area(interpolate="step-after", opacity=0.15, color=BLUE).encode(y=y),
         base.mark_line(interpolate="step-after", color=BLUE).encode(y=y),

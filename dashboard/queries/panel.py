@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import streamlit as st
-from streamlit import runtime
 
 from app.query_messages import QueryRequest, RunLimits
 from collectors.time_units import DAY_MS
@@ -31,6 +30,11 @@ _RUN, _OVER = "editor-run", "editor-over"
 def pool() -> QueryPool:
     """The runs of all viewers of this process."""
     return QueryPool()
+
+
+def prepare() -> None:
+    """Somebody is at the editor: the next run will not wait for its process to start."""
+    pool().prepare()
 
 
 def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
@@ -90,8 +94,8 @@ def _recent_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> N
         _start(QueryRequest(text, checked.parameters, from_ms, to_ms, name, used.texts, used.parameters))
         current = st.session_state.get(_RUN)
         is_running = current is not None and not current.is_over
-    if not is_running and runtime.exists():
-        pool().prepare()  # by now the page has been shown
+    if not is_running:
+        prepare()
     if current is None:
         st.info("Rows appear here once the query has run.", icon=":material/table_rows:")
         return

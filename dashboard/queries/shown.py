@@ -74,12 +74,12 @@ def results(run: AnyRun, snapshot: Snapshot, *, of_log: bool = True) -> None:
     has_events = any(row.bindings for row in rows)
     chosen = _table(rows, f"editor-rows-{run.id}", choose=has_events)
     table, lines = _files(run.id, rows)
-    as_table, as_lines, _ = st.columns([1, 1, 3])
-    for column, label, data, kind, mime in (
-        (as_table, "CSV", table, "csv", "text/csv"),
-        (as_lines, "JSON lines", lines, "jsonl", "application/jsonl"),
+    buttons = st.container(horizontal=True)
+    for label, data, kind, mime in (
+        ("CSV", table, "csv", "text/csv"),
+        ("JSON lines", lines, "jsonl", "application/jsonl"),
     ):
-        column.download_button(
+        buttons.download_button(
             label, data, f"{run.request.name}.{kind}", mime, icon=":material/download:", on_click="ignore"
         )
     if not has_events:

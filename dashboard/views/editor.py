@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.queries import MAX_QUERY_BYTES
 from collectors.schema import event_table, load_event_types
-from dashboard import links
+from dashboard import links, looks
 from dashboard.editor_component import query_editor, typed_text
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked, check_query
 from dashboard.queries.list import KnownQueries, default_values, loaded_queries
@@ -52,7 +52,7 @@ def page() -> None:
     key, start = f"editor-field-{st.session_state[_NUMBER]}", st.session_state[_TEXT]
     name = st.session_state[_NAME] or NO_NAME
     text = typed_text(key, start)
-    writing, reference = st.columns([5, 3], gap="medium")
+    writing, reference = st.container(key=looks.BESIDE).columns([5, 3], gap="medium")
     with writing:
         below = st.container()
         written = _parameters(text, known)

@@ -338,13 +338,13 @@ def _failed(seen: Observed) -> None:
     in_all, in_selected = _would_be_sent(everything), _would_be_sent(selected)
     if in_all.n_overtaken:
         st.caption(f"{in_all.n_overtaken:,} of them stay given up: there is a later notification of the same alert.")
-    some, every, _ = st.columns([1, 1, 3])
-    for column, part, n, key in (
-        (some, selected, in_selected.n_pending, "health-send-selected"),
-        (every, everything, in_all.n_pending, "health-send-all"),
+    buttons = st.container(horizontal=True)
+    for part, n, key in (
+        (selected, in_selected.n_pending, "health-send-selected"),
+        (everything, in_all.n_pending, "health-send-all"),
     ):
         label = f"Send {n:,} selected again" if part is selected else f"Send all {n:,} again"
-        if column.button(label, icon=":material/send:", disabled=not n, key=key):
+        if buttons.button(label, icon=":material/send:", disabled=not n, key=key):
             _send_again(part)
 
 

@@ -39,7 +39,7 @@ def page() -> None:
     _state(query)
     figures = query_figures([query.name])[query.name]
     _figures(query, figures)
-    text, about = st.columns([3, 2], gap="large")
+    text, about = st.container(key=looks.BESIDE).columns([3, 2], gap="large")
     with text:
         st.subheader("Text")
         st.code(query.text, language="sql", wrap_lines=True)
@@ -197,10 +197,10 @@ def _reports(name: str) -> None:
             placeholder="",
             key=f"query-reports-{number}",
         )
-    newer, older, _ = st.columns([1, 1, 4])
-    if number > 0 and newer.button("Newer", icon=":material/chevron_left:", key="query-newer"):
+    buttons = st.container(horizontal=True)
+    if number > 0 and buttons.button("Newer", icon=":material/chevron_left:", key="query-newer"):
         _go(page=str(number - 1))
-    if len(rows) > PAGE_ROWS and older.button("Older", icon=":material/chevron_right:", key="query-older"):
+    if len(rows) > PAGE_ROWS and buttons.button("Older", icon=":material/chevron_right:", key="query-older"):
         _go(page=str(number + 1))
 
 
@@ -221,10 +221,10 @@ def reports_frame(rows: list[ReportRow]) -> pd.DataFrame:
 
 
 def _pager(previous: str | None, following: str | None) -> None:
-    newer, older, _ = st.columns([1, 1, 4])
-    if previous is not None and newer.button("Newer", icon=":material/chevron_left:", key="query-newer"):
+    buttons = st.container(horizontal=True)
+    if previous is not None and buttons.button("Newer", icon=":material/chevron_left:", key="query-newer"):
         _go(before=previous)
-    if following is not None and older.button("Older", icon=":material/chevron_right:", key="query-older"):
+    if following is not None and buttons.button("Older", icon=":material/chevron_right:", key="query-older"):
         _go(after=following)
 
 

@@ -122,6 +122,26 @@ def test_charts_have_all_of_their_legends_in_a_narrow_window(visitor: OwnVisitor
         own.at_ease()
 
 
+def test_a_narrow_window_cuts_neither_queries_nor_buttons(visitor: OwnVisitor) -> None:
+    """Columns that would be too narrow stand beneath each other, and a button is as wide as its words."""
+    own = visitor(width=800)
+    page = own.open("query?name=queued-data", "queued-data")
+    older = page.get_by_role("button", name="Older")
+    expect(older).to_be_visible()
+    words = older.locator("p")
+    assert words.evaluate("each => each.scrollWidth <= each.clientWidth")
+    for address, heading, wide in (
+        ("query?name=queued-data", "queued-data", page.get_by_test_id("stCode").first),
+        ("editor?name=queued-data", "Query editor", page.get_by_role("textbox", name="Text of the query")),
+    ):
+        own.open(address, heading)
+        expect(wide).to_be_visible()
+        box = wide.bounding_box()
+        assert box is not None
+        assert box["width"] > 350
+        own.at_ease()
+
+
 def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
     page = own.open("query?name=load-imbalance-task", "load-imbalance-task")

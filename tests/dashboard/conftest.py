@@ -21,6 +21,7 @@ from app.config import load_settings
 from app.live.assembly import open_configured_store
 from app.settings import Severity, WebhookReceiver
 from app.store import Store, open_store
+from dashboard.queries import panel
 from tests.app.alerting_fixtures import FakeMatch
 from tests.app.conftest import compiled_kernels
 from tests.new_store import closed_file, placed
@@ -54,6 +55,14 @@ def _packages_scanned_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
         yield
+
+
+@pytest.fixture(autouse=True)
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """How often the editor had a process made ready; none is, as nobody would end it."""
+    times: list[None] = []
+    monkeypatch.setattr(panel, "prepare", lambda: times.append(None))
+    return times
 
 
 @dataclass(frozen=True)

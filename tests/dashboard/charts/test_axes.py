@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.charts.axes import LABEL_CHARS, TimeAxis, distinct_labels, layered
+from dashboard.charts.axes import LABEL_CHARS, TimeAxis, bytes_axis, distinct_labels, layered
 
 T0_MS = 1_700_000_000_000.0
 
@@ -78,3 +78,29 @@ def test_layers_share_the_axis() -> None:
         {"scale": {"color": "independent"}},
     )
     assert [layer["encoding"]["x"]["scale"]["domain"] for layer in spec["layer"]] == [[T0_MS, T0_MS + 10_000]] * 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "labels"),
+    [
+        ([], [], "B", [0]),
+        ([0], [0], "B", [0]),
+        ([0], [3], "B", [0, 1, 2, 3]),
+        ([0], [1_023], "B", [0, 500, 1_000, 1_500]),
+        ([0], [1_024], "KiB", [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        ([0, 5], [3 << 20, 64 << 20], "MiB", [0, 20, 40, 60, 80]),
+        ([-(8 << 30)], [8 << 30], "GiB", [-10, -5, 0, 5, 10]),
+        ([0], [7 << 60], "PiB", [0, 2_000, 4_000, 6_000, 8_000]),
+        ([float("nan"), 1], [float("nan"), 2 << 40], "TiB", [0, 0.5, 1.0, 1.5, 2.0]),
+    ],
+)
+def test_bytes_stand_at_the_numbers_that_texts_call_them(
+    low: list[float], high: list[float], unit: str, labels: list[float]
+) -> None:
+    """Not more than eight of them, from the least to beyond the greatest."""
+    axis = bytes_axis("Queued", pd.Series(low, dtype=float), pd.Series(high, dtype=float)).to_dict()
+    power = ("B", "KiB", "MiB", "GiB", "TiB", "PiB").index(unit)
+    assert axis["values"] == pytest.approx([label * 1024**power for label in labels])
+    assert axis["labelExpr"] == f"format(datum.value / {1024**power}, '~g') + ' {unit}'"
+    ends = [value for value in (*low, *high) if value == value]
+    assert all(axis["values"][0] <= value <= axis["values"][-1] for value in ends)

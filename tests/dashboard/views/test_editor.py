@@ -345,6 +345,19 @@ def test_a_run_can_be_stopped_and_another_takes_its_place(installation: Installa
     assert pool().n_running == 0
 
 
+def test_the_next_run_is_prepared_while_none_is_under_way(installation: Installation, prepared: list[None]) -> None:
+    installation.log(attempts(30))
+    page = view("editor", name="slow")
+    n_shown = len(prepared)
+    assert n_shown > 0
+    page.button(key="editor-run-button").click()
+    run = run_of(rerun(page))
+    assert len(prepared) == n_shown
+    assert run.wait(WAIT_S)
+    rerun(page)
+    assert len(prepared) > n_shown
+
+
 def test_as_many_runs_as_may_run_are_told(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     installation.log(attempts(3))
     page = view("editor", name="slow")
