@@ -24,7 +24,7 @@ from app.alerting.notifier import Notifier
 from app.clock import SystemClock
 from app.commands.check import check_all
 from app.config import load_settings
-from app.live.assembly import checked_queries, endpoints_of, open_configured_store, store_url
+from app.live.assembly import checked_queries, endpoints_of, open_configured_store, store_url, telling_of
 from app.live.intake import Intake
 from app.process.control_requests import ControlRequests
 from app.process.metrics import Metrics
@@ -80,6 +80,8 @@ class Seen:
     n_incidents: int = 0
     n_untold: int = 0
     """Alerts of which no receiver was written a message."""
+    n_messages: int = 0
+    """That were written."""
     told_s: float = 0.0
     """From the alerts to when the last message about one that fires is written."""
     fired_s: float = 0.0
@@ -105,6 +107,7 @@ class Seen:
     def figures(self) -> str:
         """One line."""
         routed = f" with {self.n_incidents} incidents, told after {self.told_s:.1f} s" if self.is_routed else ""
+        routed += f" in {self.n_messages} messages"
         return (
             f"{self.n_alerts} alerts{routed}: fired in {self.fired_s:.1f} s, over in {self.ended_s:.1f} s; "
             f"longest transaction {max(self.transactions_s):.2f} s (at most {MOST_TRANSACTION_S}), longest step "
@@ -118,7 +121,9 @@ class Seen:
         found = [*self.unhealthy[:3], *self.failures[:3]]
         if self.n_untold:
             found.append(f"{self.n_alerts} alerts: nobody was told of {self.n_untold}; expected all to be told")
-        if self.is_routed and not self.n_incidents:
+        if not self.n_messages:
+            found.append(f"{self.n_alerts} alerts: no message was written")
+        if self.is_routed and not self.n_incidents and self.n_alerts > N_HOSTS:
             found.append(f"{self.n_alerts} alerts: no incident; expected one for each host with several")
         for name, value, bound in (
             ("longest transaction", max(self.transactions_s), MOST_TRANSACTION_S),
@@ -154,7 +159,7 @@ def storm(folder: Path, n_alerts: int, *, is_routed: bool = False, n_hosts: int 
         with open_configured_store(settings) as store:
             watch_transactions(store, seen)
             metrics = Metrics()
-            notifier = Notifier(store, endpoints_of(settings), clock, metrics=metrics)
+            notifier = Notifier(store, endpoints_of(settings), clock, telling=telling_of(settings), metrics=metrics)
             runner = Runner(settings, checked_queries(settings), store, notifier, clock, metrics=metrics)
             runner.step = timed(runner.step, seen.steps_s)  # type: ignore[method-assign]  # the steps' thread calls it
             supervisor = Supervisor(runner, notifier, ControlRequests(), lambda: check_all(folder / "config.yaml"))
@@ -177,7 +182,7 @@ def storm(folder: Path, n_alerts: int, *, is_routed: bool = False, n_hosts: int 
                     wait_for(lambda: n_open(store) == 0)
                     seen.ended_s = time.monotonic() - started_s
                 seen.n_incidents = store.n_alerts() - n_alerts_of(store)
-                seen.n_untold = n_untold(store)
+                seen.n_untold, seen.n_messages = n_untold(store), n_messages(store)
             finally:
                 supervisor.stop()
     return seen
@@ -215,6 +220,12 @@ def n_untold(store: Store) -> int:
     somebody acknowledged may have been told to nobody."""
     with store.engine.connect() as connection:
         return int(connection.execute(text(_UNTOLD)).scalar_one())
+
+
+def n_messages(store: Store) -> int:
+    """Written to receivers."""
+    with store.engine.connect() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM notifications")).scalar_one())
 
 
 _UNTOLD = """

@@ -12,6 +12,7 @@ def test_a_storm_through_routes_with_incidents_is_told_whole(tmp_path: Path) -> 
     assert seen.unhealthy == []
     assert seen.failures == []
     assert seen.n_untold == 0
+    assert seen.n_messages > 0
     assert seen.n_incidents == 100, "of the hosts those with two tasks"
     assert seen.api_s, "the API was asked meanwhile"
 
@@ -20,4 +21,5 @@ def test_a_storm_is_stored_in_short_transactions_beside_people_and_health(tmp_pa
     seen = storm(tmp_path, 200)
     assert seen.unhealthy == []
     assert seen.failures == []
+    assert seen.n_messages > 0
     assert len(seen.transactions_s) > 2 * 200 / 64, "several for those that fire, several for those that are over"
