@@ -10,7 +10,9 @@ from collectors.files import FoundFile
 
 CODEC_ENDING = re.compile(r"\.(?:lz4|lzf|snappy|zstd)$")
 IN_PROGRESS = ".inprogress"
-ROLLED_FOLDER = re.compile(r"eventlog_v2_(.+)", re.DOTALL)
+ROLLED = "eventlog_v2_"
+"""How the names of folders of rolled logs begin."""
+ROLLED_FOLDER = re.compile(rf"{ROLLED}(.*)", re.DOTALL)
 PART = re.compile(r"events_(\d{1,9})_.+?(\.compact)?", re.DOTALL)
 STATUS = "appstatus_"
 
@@ -93,4 +95,4 @@ def _in_order(parts: list[Part]) -> list[Part]:
     return sorted(kept, key=lambda part: part.number)
 
 
-__all__ = ["IN_PROGRESS", "LogFiles", "Part", "application_name", "grouped", "is_marker", "part_of"]
+__all__ = ["IN_PROGRESS", "ROLLED", "LogFiles", "Part", "application_name", "grouped", "is_marker", "part_of"]

@@ -23,7 +23,7 @@ from collectors.lifecycle import clean_text
 from collectors.spark.application import STAGE_TYPES, ApplicationReader, SparkApplication
 from collectors.spark.codecs import LZF_BEGINS, DamagedError, begin_of_text, codec_of
 from collectors.spark.lines import MAX_LINE_BYTES, LinePosition, ReadLines, read_lines
-from collectors.spark.log_files import LogFiles, Part, application_name, grouped
+from collectors.spark.log_files import ROLLED, LogFiles, Part, application_name, grouped
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
@@ -363,7 +363,7 @@ def _is_looked_at(parts: tuple[str, ...]) -> bool:
 
 
 def _name_of(key: str) -> str:
-    return application_name(key.rpartition("/")[2]).removeprefix("eventlog_v2_")
+    return application_name(key.rpartition("/")[2]).removeprefix(ROLLED)
 
 
 _Unread = dict[str, tuple[int, int]]

@@ -41,7 +41,7 @@ from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.logs.path_layout import PathLayout
 from collectors.sources import SOURCE_OF_KIND
 from collectors.spark.application import SparkApplication
-from collectors.spark.log_files import application_name, part_of
+from collectors.spark.log_files import ROLLED, application_name, part_of
 from collectors.spark.whole_log import read_whole
 from collectors.time_units import MAX_TIME_MS
 from engine.events import EventBatch
@@ -260,7 +260,7 @@ def _spark_log(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
 
 
 def _spark_parts(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Table]:
-    numbered = [(part_of(file.parts[-2], file.name) or (0, False), file) for file in files]
+    numbered = [(part_of(ROLLED, file.name) or (0, False), file) for file in files]
     first = max((number for (number, is_compact), _ in numbered if is_compact), default=0)
     for (number, is_compact), file in numbered:
         if number < first or (number == first and not is_compact):
@@ -268,7 +268,7 @@ def _spark_parts(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[
             yield note_rows([file_row(file.place, SPARK_EVENTS, len(file.data), skipped=reason)])
     kept = [(n, file) for (n, is_compact), file in numbered if n > first or (n == first and is_compact)]
     ordered = [file for _, file in sorted(kept, key=lambda part: part[0])]
-    yield from _spark_events(ordered, options, ordered[0].parts[-2].removeprefix("eventlog_v2_"))
+    yield from _spark_events(ordered, options, application_name(ordered[0].name).split("_", 2)[-1])
 
 
 def _spark_events(files: Sequence[ReadFile], options: IngestOptions, name: str) -> Iterator[pa.Table]:
