@@ -54,7 +54,7 @@ class SparkEventsOptions:
     """Do not read past a line later than `now_ms` (a replay); False when clocks may run ahead."""
     forget_ms: int = DAY_MS
     """How long a log is remembered after it has disappeared."""
-    max_bytes_per_poll: int = 1 << 27
+    max_bytes_per_poll: int = 1 << 26
     """Of text; what is beyond is read by the next poll."""
 
     def __post_init__(self) -> None:
