@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from pathlib import Path
 
 from app.alerting.notifier import Notifier
@@ -10,7 +12,7 @@ from app.live.assembly import Live, assemble
 from app.queries import Loaded, load_queries
 from app.settings import Queries, Settings, Sources, StoreSettings
 from app.store import Store
-from tests.collectors.spark.logs import NAME, T0_MS, ended, lines, stage, started, task
+from tests.collectors.spark.logs import LATER_MS, NAME, T0_MS, ended, lines, recorded, stage, started, task
 
 MINUTE_MS = 60_000
 """The stage takes an hour: all but its last task's end wait in the driver's buffer until it is over."""
@@ -68,3 +70,39 @@ def test_a_slow_task_is_found_once_its_stage_is_over_whatever_was_promised(tmp_p
     labels = dict(alert.labels)
     assert (labels["application"], labels["user"]) == ("application_1795748346000_0007", "ann")
     assert store.late_events() == []
+
+
+def slow_by_hand(factor: float, min_elapsed_ms: int, min_finished: int) -> set[tuple[str, str]]:
+    """(stage, task) by the text of the recorded log alone, from the definition."""
+    slow, finished = set[tuple[str, str]](), defaultdict[int, list[int]](list)
+    for record in map(json.loads, recorded().splitlines()):
+        if record["Event"] != "SparkListenerTaskEnd":
+            continue
+        info, before = record["Task Info"], finished[record["Stage ID"]]
+        period_ms = info["Finish Time"] - info["Launch Time"]
+        if (
+            len(before) >= min_finished
+            and period_ms >= min_elapsed_ms
+            and period_ms > factor * sum(before) / len(before)
+        ):
+            slow.add((f"{record['Stage ID']}.0", f"{info['Index']}.{info['Attempt']}"))
+        if record["Task End Reason"]["Reason"] == "Success":
+            before.append(period_ms)
+    return slow
+
+
+def test_the_slow_task_of_the_recorded_log_is_the_one_that_is_found(tmp_path: Path, store: Store) -> None:
+    for folder in ("logs", "store/checkpoints"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "logs" / f"{NAME}.zstd").write_bytes(recorded(".zstd"))
+    given = {"spark-task-stragglers": {"factor": 2, "min_elapsed": 2_000, "min_finished": 3}}
+    queries = load_queries(Queries(directory=ROOT / "queries", parameters=given), 60)
+    assert not queries.problems
+    running = live(tmp_path, store, queries, LATER_MS)
+    for second in (0, 30):
+        running.poll("spark_events", LATER_MS + 1_000 * second)
+        running.pipeline.step(LATER_MS + 1_000 * second)
+    running.close()
+    found = {(alert.values["stage"], alert.values["task"]) for alert in store.alerts()}
+    assert found == slow_by_hand(2, 2_000, 3)
+    assert len(found) == 1
