@@ -55,7 +55,7 @@ COMMANDS = {
     ),
     "ingest": Command(
         "spark", "ingest",
-        "Read job histories, Rumen traces, container and daemon logs and Ganglia's RRDs into the event store.",
+        "Read job histories, Rumen traces, logs, Spark's event logs and Ganglia's RRDs into the event store.",
     ),
     "stream": Command(
         "stream", "stream",

@@ -114,6 +114,14 @@ class HdfsAuditSource(Source):
     hold_future: bool = True
 
 
+class SparkEventsSource(Source):
+    """Event logs of Spark applications in one folder."""
+
+    directory: AnchoredPath | None = None
+    quiet_ms: DurationMs = Field(default=HOUR_MS, ge=0)
+    hold_future: bool = True
+
+
 class KerberosSettings(Section):
     """Who asks servers that want tickets."""
 
@@ -303,6 +311,7 @@ class Sources(Section):
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
     hdfs_audit: HdfsAuditSource = Field(default_factory=HdfsAuditSource)
+    spark_events: SparkEventsSource = Field(default_factory=SparkEventsSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
     jmx: JmxSource = Field(default_factory=JmxSource)
     prometheus: PrometheusSource = Field(default_factory=PrometheusSource)

@@ -51,7 +51,7 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
     )
     read = log_files.main()
     show(
-        "Logs of daemons and audit logs, read once, and plain scans of the same bytes; processor time of one core",
+        "Logs of daemons, audits and Spark, read once, and plain scans of the same bytes; processor time of one core",
         ("log", "MB", "events", "MB/s", "scan for the texts, line by line MB/s", "split into lines MB/s"),
         read,
     )

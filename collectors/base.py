@@ -56,11 +56,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class FinishedHistory:
-    """All events of one job whose history is complete; replayed as a source of its own up to +infinity."""
+    """All events of one job, or of stages of a Spark application, that are over; replayed as a source of its own up to
+    +infinity."""
 
     job_id: str
+    """Of a Spark application its id."""
     origin: str
     events: EventBatch
+    source: str = "job_history"
 
 
 @dataclass(frozen=True)

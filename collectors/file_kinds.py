@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 
+from collectors.spark.codecs import LZF_BEGINS, begin_of_text
+
 JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
 CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
 JOB_CONF = "job configuration"
 AUDIT_LOG = "HDFS audit log"
+SPARK_EVENTS = "Spark event log"
 
 HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
 RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
+SPARK_BEGINS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:org\.apache\.spark\.)?[\w.$]*SparkListener')
 LOG_BEGINS = re.compile(rb"(?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d/\d\d )\d\d:\d\d:\d\d")
 
 MAX_LOOKED_AT_BYTES = 1 << 16
@@ -24,6 +28,10 @@ def kind_by_content(data: bytes) -> tuple[str | None, str]:
         return None, "empty"
     if begin.startswith(b"RRD\0"):
         return None, "an RRD without the ending .rrd"
+    if LZF_BEGINS.match(begin):
+        return None, "compressed with lzf, which is not read: have Spark compress with zstd"
+    if SPARK_BEGINS.match(begin_of_text(begin)):
+        return SPARK_EVENTS, ""
     if b"Avro-Json\n" in begin[:1024] or begin.startswith(b"Avro-Binary"):
         return JHIST, ""
     if HISTORY_BEGINS.match(begin):
@@ -52,5 +60,7 @@ __all__ = [
     "MAX_LOOKED_AT_BYTES",
     "RRD",
     "RUMEN",
+    "SPARK_BEGINS",
+    "SPARK_EVENTS",
     "kind_by_content",
 ]

@@ -10,8 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN
+from collectors.file_kinds import (
+    AUDIT_LOG,
+    CONTAINER_LOG,
+    DAEMON_LOG,
+    HADOOP1,
+    JHIST,
+    JOB_CONF,
+    RRD,
+    RUMEN,
+    SPARK_EVENTS,
+)
 from collectors.schema import event_table
+from collectors.spark.application import STAGE_TYPES
 
 
 class Samples(Enum):
@@ -35,6 +46,9 @@ class SourceSpec:
     samples: Samples | None = None
     """Whether it yields Metric, from which the load of the nodes is derived, and what a step of it is."""
 
+    types_of_histories: frozenset[str] = frozenset()
+    """What it tells live in histories alone, each whole: queries over these types judge each by itself."""
+
     @property
     def event_types(self) -> frozenset[str]:
         """What it yields, or is derived from that, by events.csv."""
@@ -47,6 +61,7 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("container_log", (CONTAINER_LOG,)),
     SourceSpec("daemon_log", (DAEMON_LOG,)),
     SourceSpec("hdfs_audit", (AUDIT_LOG,)),
+    SourceSpec("spark_events", (SPARK_EVENTS,), types_of_histories=STAGE_TYPES),
     SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
     SourceSpec("jmx", samples=Samples.OF_POLLS),
     SourceSpec("prometheus", samples=Samples.OF_POLLS),

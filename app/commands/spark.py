@@ -57,7 +57,7 @@ def ingest(
     output: Annotated[str, typer.Option("--format", metavar="table|json", help="How the report is printed.")] = "table",
     as_json: JsonOption = False,
 ) -> None:
-    """Read job histories, Rumen traces, container and daemon logs and Ganglia's RRDs into the event store.
+    """Read job histories, Rumen traces, logs, Spark's event logs and Ganglia's RRDs into the event store.
 
     Exit 0 when all was read, 1 when nothing was or a file could not be, 2 on a mistake.
     """

@@ -41,7 +41,7 @@ from app.store.api import Store, open_store
 from app.store.owner import Claimant
 from collectors.base import PositionError
 from collectors.schema import AttributeRow, event_table, load_event_types
-from collectors.sources import TYPES_WITHOUT_COPIES
+from collectors.sources import SPECS, TYPES_WITHOUT_COPIES
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -208,10 +208,16 @@ def assemble(
         return matcher, matches
 
     judgeable = judgeable_types(event_table(), sources)
-    for_histories = [q for q in queries.compiled if q.read_types <= judgeable and _is_of_jobs(q)]
+    of_source = {spec.name: spec.types_of_histories for spec in SPECS if spec.types_of_histories}
+    of_source["job_history"] = judgeable
+    for_histories = {
+        source: [q for q in queries.compiled if q.read_types <= types and _is_of_jobs(q)]
+        for source, types in of_source.items()
+    }
 
-    def history_matcher() -> FreshMatcher | None:
-        return matcher_of(for_histories) if for_histories else None
+    def history_matcher(source: str) -> FreshMatcher | None:
+        judging = for_histories.get(source)
+        return matcher_of(judging) if judging else None
 
     pipeline = Pipeline(
         intake=IntakeQueue(monotonic),
@@ -223,7 +229,7 @@ def assemble(
                 brief_ms=BRIEF_MS,
             ),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
-            history_types=frozenset().union(*(query.read_types for query in for_histories)),
+            history_types=frozenset().union(*(q.read_types for judging in for_histories.values() for q in judging)),
             released=None if bound is None else bound.times,
         ),
         matcher=new_matcher(),

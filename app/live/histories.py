@@ -47,13 +47,13 @@ class Replayed:
 class HistoryReplay:
     """Replays histories for the queries that can judge a finished job (see `judgeable_types`)."""
 
-    new_matcher: Callable[[], FreshMatcher | None]
-    """A fresh engine with those queries; None when there is none."""
+    new_matcher: Callable[[str], FreshMatcher | None]
+    """A fresh engine with those queries that can judge what this source has told; None when there is none."""
 
     def replay(self, history: FinishedHistory, seen: EventBatch) -> Replayed:
         """All matches of one finished job; `seen`: events that other sources gave, of this job and of others."""
         events = apart(whole_job(history, seen))
-        matcher = self.new_matcher()
+        matcher = self.new_matcher(history.source)
         matches = () if matcher is None else matcher.process(events, FOREVER_MS)
         return Replayed(matches, events)
 

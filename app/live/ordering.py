@@ -22,8 +22,6 @@ from collectors.base import NO_PROMISE_MS, FinishedHistory
 from engine.errors import EngineError
 from engine.events import HEADER_NAMES, EventBatch
 
-JOB_HISTORY = "job_history"
-
 MOST_AHEAD_MS = 60_000
 """A watermark that is further ahead of the time than this is wrong: sources promise the past."""
 MOST_EVENTS = 100_000
@@ -126,7 +124,7 @@ class Order:
         state = {
             "watermarks": self._watermarks.save(),
             "positions": positions.json,
-            "pending": [[history.job_id, history.origin] for history in self._pending],
+            "pending": [[history.job_id, history.origin, history.source] for history in self._pending],
         }
         pending = {f"pending-{i}": history.events.table for i, history in enumerate(self._pending)}
         return {**self._deduplicator.save(), **pending, **positions.tables}, state
@@ -141,8 +139,8 @@ class Order:
         self._watermarks.restore(state["watermarks"], now_ms)
         self._positions = put_together(state["positions"], tables)
         self._pending = [
-            FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"pending-{i}"]))
-            for i, (job_id, origin) in enumerate(state["pending"])
+            FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"pending-{i}"]), *map(str, source))
+            for i, (job_id, origin, *source) in enumerate(state["pending"])
         ]
 
     @property
@@ -185,10 +183,10 @@ class Order:
         """A job that was followed live gets its history as further copies; it is looked at again as a whole when
         something of it came too late, or when it was never seen."""
         if not any(map(self._deduplicator.knows, _first_ids(history))):
-            step.counters.update({("history", JOB_HISTORY, t): n for t, n in _count(history.events).items()})
+            step.counters.update({("history", history.source, t): n for t, n in _count(history.events).items()})
             self._pending.append(history)
             return
-        late = self._offer(JOB_HISTORY, history.origin, history.events, step, now_ms)
+        late = self._offer(history.source, history.origin, history.events, step, now_ms)
         if not self._history_types.isdisjoint(late.strings("type").to_pylist()):
             self._pending.append(history)
 

@@ -33,6 +33,7 @@ from collectors.prometheus.remote_write import RemoteWriteCollector, RemoteWrite
 from collectors.prometheus.targets import TargetDefaults
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from collectors.sources import LIVE_SOURCES, SPECS, Samples
+from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,21 @@ def _hdfs_audit(settings: Settings, rank: int) -> Source:
     return Source(HdfsAuditCollector(options))
 
 
+def _spark_events(settings: Settings, rank: int) -> Source:
+    section = settings.sources.spark_events
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = SparkEventsOptions(
+        root=section.directory,
+        hosts=settings.sources.hosts,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        quiet_ms=section.quiet_ms,
+        hold_future=section.hold_future,
+    )
+    return Source(SparkEventsCollector(options))
+
+
 def _yarn_rest(settings: Settings, rank: int) -> Source:
     section = settings.sources.yarn_rest
     options = YarnRestOptions(
@@ -322,6 +338,7 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "container_log": _container_log,
     "daemon_log": _daemon_log,
     "hdfs_audit": _hdfs_audit,
+    "spark_events": _spark_events,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
     "jmx": _jmx,

@@ -201,12 +201,12 @@ class Unstored:
             self._n_of_history = 0
 
     def save(self, alerting: AlertingOptions) -> tuple[dict[str, pa.Table], list[list[str]]]:
-        """Tables, and which histories: (job, origin)."""
+        """Tables, and which histories: (job, origin, source)."""
         self.is_set_aside = True
         histories = [of.history for of in self._histories if of is not None]
         tables = {f"history-{i}": history.events.table for i, history in enumerate(histories)}
         found = to_table(self._live, alerting.queries, alerting.max_evidence_events)
-        return {FOUND: found, **tables}, [[history.job_id, history.origin] for history in histories]
+        return {FOUND: found, **tables}, [[history.job_id, history.origin, history.source] for history in histories]
 
     @classmethod
     def restored(
@@ -235,8 +235,8 @@ def read_tables(
 ) -> tuple[Found, list[FinishedHistory]]:
     """What `Unstored.save` returned; raises KeyError, TypeError or ValueError for anything else."""
     finished = [
-        FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"history-{i}"]))
-        for i, (job_id, origin) in enumerate(histories)
+        FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"history-{i}"]), *map(str, source))
+        for i, (job_id, origin, *source) in enumerate(histories)
     ]
     return from_table(tables[FOUND]), finished
 

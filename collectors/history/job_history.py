@@ -22,7 +22,7 @@ from collectors.base import (
     printable,
     read_position,
 )
-from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN, SPARK_EVENTS, kind_by_content
 from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.files_left_out import FilesLeftOut
 from collectors.history.jhist import JhistParser
@@ -268,6 +268,8 @@ def _what_else(begin: bytes) -> str | None:
         return f"a job history whose name does not end in {ENDING}: it is not read; rename it"
     if kind in (HADOOP1, RUMEN):
         return f"found a {kind}; live detection reads {ENDING} alone: read it with `clustercep ingest`"
+    if kind == SPARK_EVENTS:
+        return f"found a {kind}: sources.spark_events reads such files"
     return f"no job history ({why}); it is not read: remove it from the folders of sources.job_history"
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from app.live.clock_skew import ClockSkewBounds
-from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, RRD
+from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, RRD, SPARK_EVENTS
 from collectors.metrics.load_balance import LoadDeriver
 from collectors.sources import SOURCE_OF_KIND
 from engine.events import FOREVER_MS, EventBatch
@@ -24,8 +24,8 @@ from spark_jobs.ingest.parse import ReadFile, parse_file, parse_logs
 from spark_jobs.ingest.rows import EVENT, HISTORY, PARSED, PROBLEM, whole_rows
 from spark_jobs.ingest.time_zones import zone_problems
 
-LOGS = (CONTAINER_LOG, DAEMON_LOG, AUDIT_LOG)
-"""Kinds whose files belong together: rotated ones, and those of several roles."""
+LOGS = (CONTAINER_LOG, DAEMON_LOG, AUDIT_LOG, SPARK_EVENTS)
+"""Kinds whose files belong together: rotated and rolled ones, and those of several roles."""
 
 ArrowMap = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -266,7 +266,8 @@ def _content(spark: SparkSession, urls: list[str]) -> DataFrame:
 
 
 def _log_group() -> Column:
-    """What the files that belong together have in common: a container's folder; a name without its rotation."""
+    """What files that belong together have in common: the folder of a container or a Spark log; a name without its
+    rotation."""
     folder = sf.regexp_replace("path", _FOLDER, "")
-    in_container = folder.rlike(r"/container_(e\d+_)?\d+_\d+_\d+_\d+$")
-    return sf.when(in_container, folder).otherwise(sf.regexp_replace("path", _ROTATION, ""))
+    is_of_folder = folder.rlike(r"/(container_(e\d+_)?\d+_\d+_\d+_\d+|eventlog_v2_[^/]+)$")
+    return sf.when(is_of_folder, folder).otherwise(sf.regexp_replace("path", _ROTATION, ""))

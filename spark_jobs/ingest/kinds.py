@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
-from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, JHIST, JOB_CONF, RRD
+from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, JHIST, JOB_CONF, RRD, SPARK_EVENTS
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.history.job_conf import job_of_name
@@ -16,6 +16,7 @@ from collectors.logs.daemon_log import NAME_PATTERN
 from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
 from collectors.metrics.load_balance import LoadOptions
 from collectors.sources import SOURCE_OF_KIND
+from collectors.spark.log_files import ROLLED, is_marker, part_of
 
 IN_CONTAINER = re.compile(rf"{CONTAINER.pattern}")
 CONTAINER_FILE = re.compile(rf"{CONTAINER.pattern}\.log(?:\.\d+)?")
@@ -66,11 +67,18 @@ def kind_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | None:
         return RRD
     if CONTAINER_FILE.fullmatch(name) or (len(parts) > 1 and IN_CONTAINER.fullmatch(parts[-2])):
         return CONTAINER_LOG
+    if part_of(_folder_of(parts), name) is not None:
+        return SPARK_EVENTS
     if re.fullmatch(options.daemon_pattern, name):
         return DAEMON_LOG
     if re.fullmatch(options.audit_pattern, name):
         return AUDIT_LOG
     return None
+
+
+def _folder_of(parts: tuple[str, ...]) -> str:
+    """The folder that a file lies in; one that was asked for itself may be that of a rolled log of Spark."""
+    return parts[-2] if len(parts) > 1 else ROLLED
 
 
 def skipped_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | None:
@@ -80,6 +88,8 @@ def skipped_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | Non
         return "hidden: its name begins with a dot or an underscore"
     if name.endswith(".crc"):
         return "a check sum"
+    if is_marker(_folder_of(parts), name):
+        return "says only whether a Spark event log goes on"
     if name.endswith("_conf.xml") and job_of_name(name) is None:
         return "a configuration whose name tells no job"
     kind = kind_by_name(parts, options)

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from collectors.base import Problem
-from collectors.file_kinds import AUDIT_LOG, CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, LOG_BEGINS, RRD, RUMEN
+from collectors.file_kinds import (
+    AUDIT_LOG,
+    CONTAINER_LOG,
+    DAEMON_LOG,
+    HADOOP1,
+    JHIST,
+    LOG_BEGINS,
+    RRD,
+    RUMEN,
+    SPARK_EVENTS,
+)
 
 _LOOKED_FOR: Mapping[str, str] = {
     JHIST: "no record of it tells when its job, a map or a reduce started or ended",
     HADOOP1: "no record of it tells when its job, a map or a reduce started or ended",
     RUMEN: "no job of it tells when it, a map or a reduce started or ended",
+    SPARK_EVENTS: "no line of it tells of an application, a job, a stage, a task or an executor",
     RRD: "its finest archive has no known sample",
     CONTAINER_LOG: "tells of a task's end or of a fetched map output",
     DAEMON_LOG: "tells of a node that is lost or of anything else that such logs are read for (docs/signals.md)",

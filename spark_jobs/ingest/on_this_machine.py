@@ -44,7 +44,7 @@ _TIMES_COMPRESSED = 20
 MAX_STORED_JOBS = 1_000_000
 """Events of stored jobs that logs are compared with."""
 
-_CONTAINER = re.compile(r"/container_(e\d+_)?\d+_\d+_\d+_\d+$")
+_FOLDER = re.compile(r"/(container_(e\d+_)?\d+_\d+_\d+_\d+|eventlog_v2_[^/]+)$")
 _ROTATION = re.compile(r"(\.\d[\d-]*)?(\.gz)?$")
 
 
@@ -237,7 +237,7 @@ def _tables(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Ta
 def _log_group(file: ReadFile) -> str:
     """As `frames` puts files together."""
     folder = file.place.rpartition("/")[0]
-    return folder if _CONTAINER.search(folder) else _ROTATION.sub("", file.place)
+    return folder if _FOLDER.search(folder) else _ROTATION.sub("", file.place)
 
 
 def _logs_and_jobs(events: pa.Table, known_jobs: pa.Table | None) -> Iterator[dict[str, Any]]:

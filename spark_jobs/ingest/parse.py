@@ -26,6 +26,7 @@ from collectors.file_kinds import (
     JOB_CONF,
     RRD,
     RUMEN,
+    SPARK_EVENTS,
     kind_by_content,
 )
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
@@ -39,6 +40,9 @@ from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.logs.path_layout import PathLayout
 from collectors.sources import SOURCE_OF_KIND
+from collectors.spark.application import SparkApplication
+from collectors.spark.log_files import ROLLED, application_name, part_of
+from collectors.spark.whole_log import read_whole
 from collectors.time_units import MAX_TIME_MS
 from engine.events import EventBatch
 from spark_jobs.ingest.kinds import IngestOptions, kind_by_name, plain_name, rrd_place
@@ -251,12 +255,43 @@ def _rrd(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
         yield from _collected(collector, RRD, {str(path): file})
 
 
+def _spark_log(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    yield from _spark_events([file], options, application_name(file.name))
+
+
+def _spark_parts(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Table]:
+    numbered = [(part_of(ROLLED, file.name) or (0, False), file) for file in files]
+    first = max((number for (number, is_compact), _ in numbered if is_compact), default=0)
+    for (number, is_compact), file in numbered:
+        if number < first or (number == first and not is_compact):
+            reason = "a part that a compact one stands for"
+            yield note_rows([file_row(file.place, SPARK_EVENTS, len(file.data), skipped=reason)])
+    kept = [(n, file) for (n, is_compact), file in numbered if n > first or (n == first and is_compact)]
+    ordered = [file for _, file in sorted(kept, key=lambda part: part[0])]
+    yield from _spark_events(ordered, options, application_name(ordered[0].name).split("_", 2)[-1])
+
+
+def _spark_events(files: Sequence[ReadFile], options: IngestOptions, name: str) -> Iterator[pa.Table]:
+    """Of the parts of one log, in their order."""
+    source, application = SOURCE_OF_KIND[SPARK_EVENTS], SparkApplication.named(name)
+    for file in files:
+        problems = ProblemLog(source)
+        rank = options.rank(SPARK_EVENTS)
+        events = read_whole(file.place, file.data, application, problems, rank, options.hosts, options.max_bytes)
+        drained = problems.drain()
+        note = None if len(events) else why_nothing(SPARK_EVENTS, file.data, drained)
+        yield event_rows(events, source)
+        noted = file_row(file.place, SPARK_EVENTS, len(file.data), len(events), None, note)
+        yield note_rows([noted, *problem_rows(drained)])
+
+
 _READERS: Mapping[str, Callable[[ReadFile, IngestOptions], Iterator[pa.Table]]] = {
     JHIST: _jhist,
     HADOOP1: _hadoop1,
     RUMEN: _rumen,
     RRD: _rrd,
     JOB_CONF: _job_conf,
+    SPARK_EVENTS: _spark_log,
 }
 
 
@@ -335,6 +370,7 @@ _LOG_READERS: Mapping[str, Callable[[Sequence[ReadFile], IngestOptions], Iterato
     CONTAINER_LOG: _container_logs,
     DAEMON_LOG: _daemon_logs,
     AUDIT_LOG: _audit_logs,
+    SPARK_EVENTS: _spark_parts,
 }
 
 

@@ -183,7 +183,7 @@ def start(
         matcher=PairMatcher() if matcher is None else matcher,
         bound=bound,
         bound_matches=BoundMatches({}) if bound_matches is None else bound_matches,
-        histories=HistoryReplay(PairMatcher),
+        histories=HistoryReplay(lambda _source: PairMatcher()),
         recent=RecentEvents({"MapStart": 1_000, "MapEnd": 1_000}) if recent is None else recent,
         alerting=alerting or options(ops=receiver()),
         store=store,

@@ -24,13 +24,17 @@ DAEMON_TYPES = {
     "DataNodeLost", "VolumeFailed", "SlowIo", "SafeMode", "LockHeld", "JournalSlow", "JvmPause", "DirectoryFailed",
     "ContainerFailed", "MasterFailed", "ContainerLocalized", "LocalizerFailed", "CredentialFailed", "ClientTrace",
 }  # fmt: skip
+SPARK_TYPES = {
+    "SparkApplicationStart", "SparkApplicationEnd", "SparkJobStart", "SparkJobEnd", "SparkStageStart", "SparkStageEnd",
+    "SparkTaskEnd", "SparkFetchFailed", "SparkExecutorAdded", "SparkExecutorRemoved",
+}  # fmt: skip
 CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated"}
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
     "AttemptCounters", "JobCounters", "JobSettings", "HdfsOperations",
-} | JMX_TYPES | DAEMON_TYPES | CLIENT_TYPES  # fmt: skip
+} | JMX_TYPES | DAEMON_TYPES | CLIENT_TYPES | SPARK_TYPES  # fmt: skip
 
 
 def emitted(tmp_path: Path) -> list[EventBatch]:
@@ -65,7 +69,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
     not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"} | JMX_TYPES
-    not_here |= DAEMON_TYPES | CLIENT_TYPES | {"HdfsOperations"}
+    not_here |= DAEMON_TYPES | CLIENT_TYPES | SPARK_TYPES | {"HdfsOperations"}
     not_here |= {"AttemptCounters", "JobCounters", "JobSettings"}  # read in bulk alone
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():
@@ -103,4 +107,5 @@ def test_complete_from() -> None:
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("jmx") == JMX_TYPES | {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("prometheus") == {"Metric", "LoadStd", "Balance", "Imbalance", "DaemonUnreachable"}
+    assert schema.complete_from("spark_events") == SPARK_TYPES
     assert schema.complete_from("nobody") == frozenset()

@@ -31,6 +31,7 @@ from collectors.prometheus.readings import READINGS
 from collectors.prometheus.remote_write import RemoteWriteCollector, RemoteWriteOptions
 from collectors.prometheus.spool import Record, SpoolWriter
 from collectors.prometheus.write_request import parse_write_request
+from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
 from spark_jobs.ingest.rows import PROBLEM
@@ -41,6 +42,7 @@ from tests.collectors.logs.test_daemon_log import NODE
 from tests.collectors.positions import saved
 from tests.collectors.prometheus import exporters
 from tests.collectors.prometheus import writes as write
+from tests.collectors.spark import logs as spark_logs
 from tests.torture.campaign import Given, Verdict
 from tests.torture.hostile_bytes import mutated
 from tests.torture.readers_of_others import CONFIGURATION
@@ -133,6 +135,11 @@ KINDS: dict[str, Kind] = {
         lambda chosen: _AUDIT.encode(),
         lambda n: (f"hdfs-audit-nn{n}.log",),
         lambda root: HdfsAuditCollector(HdfsAuditOptions(root)),
+    ),
+    "Spark event logs": Kind(
+        lambda chosen: spark_logs.recorded(chosen.choice(spark_logs.CODECS)),
+        lambda n: (f"{spark_logs.APPLICATION}_{n}",),
+        lambda root: SparkEventsCollector(SparkEventsOptions(root, quiet_ms=20_000)),
     ),
     "job history": Kind(
         lambda chosen: h.whole_history(),

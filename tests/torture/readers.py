@@ -32,6 +32,7 @@ from collectors.prometheus.targets import TargetDefaults, TargetFiles
 from collectors.prometheus.write_request import WriteRequestError, parse_write_request, unpacked
 from collectors.rest.documents import DocumentError, parse_apps
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
 from tests.app.alertmanager.served import TOKEN, fire, served, slow
@@ -48,6 +49,7 @@ from tests.collectors.logs.test_daemon_log import MASTER, NODE
 from tests.collectors.positions import saved
 from tests.collectors.prometheus import exporters
 from tests.collectors.prometheus import writes as write
+from tests.collectors.spark import logs as spark_logs
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
@@ -107,6 +109,7 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "daemon_log": Reader([_daemon_lines(MASTER), _daemon_lines(NODE)], _daemon_log),
             "daemon_log of HDFS": Reader(_recorded("hadoop-hdfs-*.log"), _hdfs_daemon_log),
             "hdfs_audit": Reader(_recorded("hdfs-audit.log"), _hdfs_audit),
+            "spark_events": Reader([spark_logs.recorded(form) for form in spark_logs.CODECS], _spark_events),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
             "jmx": Reader(_beans(), _jmx),
             "prometheus": Reader(_bytes([exporters.recorded(1), OPENMETRICS]), _prometheus),
@@ -221,6 +224,13 @@ def _hdfs_audit(data: bytes, folder: Path) -> None:
         return HdfsAuditCollector(HdfsAuditOptions(folder))
 
     _polled(made(), made, folder / "hdfs-audit.log", data, AFTER_MS)
+
+
+def _spark_events(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return SparkEventsCollector(SparkEventsOptions(folder))
+
+    _polled(made(), made, folder / spark_logs.NAME, data, AFTER_MS)
 
 
 def _rrd(data: bytes, folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Event logs of Spark applications."""
