@@ -27,7 +27,7 @@ from app.live.engine_watch import EngineWatch
 from app.live.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.live.intake import Intake, IntakeQueue
 from app.live.ordering import Order
-from app.live.overload import LatencyBound, OverloadOf, ReleaseTimes, unbounded
+from app.live.overload import LatencyBound, ReleaseTimes
 from app.live.pipeline import Matcher, Pipeline
 from app.live.recent import RecentEvents, longest_windows
 from app.live.source_book import SourceBook
@@ -36,6 +36,7 @@ from app.live.watermarks import Watermarks
 from app.process.private import private_folder
 from app.queries import Loaded, load_queries
 from app.settings import Settings
+from app.shedding_losses import OverloadOf, unbounded
 from app.shedding_model import read_model
 from app.store.api import Store, open_store
 from app.store.owner import Claimant

@@ -4,16 +4,14 @@ was dropped, for the log, the store and the pages."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import structlog
 
 import engine
-from app.store.status import OverloadFigures, SheddingFigures
+from app.shedding_losses import NOTHING, Lost, OverloadOf, lost_by, overload_of, whole_ms
 from app.store.writing.problems import NewProblem
 from engine.events import Int64Array
 
@@ -26,10 +24,6 @@ and their alerts stored, before the next come."""
 _MOST_LEVELS = 10_000
 TOLD_EVERY_S = 60.0
 """The log says what was dropped, or that the bound cannot be met, so often at most: overload comes and goes."""
-
-
-OverloadOf = Callable[[Mapping[str, engine.CompiledQuery]], engine.OverloadControl]
-"""Makes the overload control of an engine with these queries."""
 
 
 class ReleaseTimes:
@@ -60,37 +54,6 @@ class ReleaseTimes:
         """The watermark was ahead of time: what is released from now on is released anew."""
         self._levels_ms.clear()
         self._passed_s.clear()
-
-
-class Lost(NamedTuple):
-    """What was dropped of one query: runs, the partial matches that they stand for, the matches expected of them, and
-    of how many nothing was known that could be expected; kept events of matches that are postponed."""
-
-    n_runs: int
-    n_partial_matches: float
-    expected_matches: float
-    n_unvalued: float
-    n_events: int
-
-    @property
-    def n_dropped(self) -> int:
-        """Of either kind."""
-        return self.n_runs + self.n_events
-
-    def since(self, before: Lost) -> Lost:
-        """What came to it; all of it where it began anew."""
-        if self.n_dropped < before.n_dropped:
-            return self
-        return Lost(
-            self.n_runs - before.n_runs,
-            self.n_partial_matches - before.n_partial_matches,
-            self.expected_matches - before.expected_matches,
-            self.n_unvalued - before.n_unvalued,
-            self.n_events - before.n_events,
-        )
-
-
-NOTHING = Lost(0, 0.0, 0.0, 0.0, 0)
 
 
 @dataclass
@@ -128,7 +91,7 @@ class LatencyBound:
 
     def begin(self, matcher: object) -> None:
         """What this matcher has dropped before was told then."""
-        self._told, self._told_events = _lost_by(matcher), {}
+        self._told, self._told_events = lost_by(matcher), {}
 
     def tell(self, matcher: object) -> list[NewProblem]:
         """After a step: tell the log what was dropped of each query, at once and then every so often. Returns the same
@@ -139,7 +102,7 @@ class LatencyBound:
         now_s = self.times.clock()
         self._tell_whether_achievable(control, now_s)
         problems = self._tell_events(control, now_s)
-        for name, lost in _lost_by(matcher).items():
+        for name, lost in lost_by(matcher).items():
             since = lost.since(self._told.get(name, NOTHING))
             if since.n_dropped > 0 and now_s - self._told_s.get(name, -TOLD_EVERY_S) >= TOLD_EVERY_S:
                 problems.append(self._tell(name, since, control.statistics.latency_s))
@@ -157,21 +120,7 @@ class LatencyBound:
             latency_ms=round(1000 * latency_s),
             bound_ms=self.latency_ms,
         )
-        if since.n_events:
-            message = (
-                f"{since.n_events:,} events that further matches might have needed dropped to hold "
-                f"engine.latency_bound ({self.latency_ms} ms): matches may be missing, and their alerts; how many is "
-                "not estimated"
-            )
-            return NewProblem(SOURCE, f"query {query}", "load_shed", message)
-        message = (
-            f"{since.n_partial_matches:,.0f} partial matches dropped to hold engine.latency_bound "
-            f"({self.latency_ms} ms): about {since.expected_matches:,.1f} matches may be missing, and their alerts, "
-            "estimated from how often partial matches like them completed"
-        )
-        if since.n_unvalued:
-            message += f"; {since.n_unvalued:,.0f} were dropped before that was known, and are not in the estimate"
-        return NewProblem(SOURCE, f"query {query}", "load_shed", message)
+        return NewProblem(SOURCE, f"query {query}", "load_shed", since.told(self.latency_ms))
 
     def _tell_events(self, control: engine.OverloadControl, now_s: float) -> list[NewProblem]:
         """Events that were dropped before any query had them."""
@@ -201,92 +150,13 @@ class LatencyBound:
             log.warning(
                 "engine.latency_bound cannot be met with everything dropped that can be",
                 bound_ms=self.latency_ms,
-                achievable_ms=_whole_ms(1000 * achievable_s),
+                achievable_ms=whole_ms(1000 * achievable_s),
                 exempt=sorted(control.shedder.exempt),
             )
             self._warned_s = now_s
 
 
-def overload_of(matcher: object) -> engine.OverloadControl | None:
-    """The overload control of a matcher that has one."""
-    return matcher.overload if isinstance(matcher, engine.Engine) else None
-
-
-@contextmanager
-def unbounded(matcher: object) -> Iterator[None]:
-    """For events that were evaluated before: they have waited for nobody."""
-    control = overload_of(matcher)
-    if control is not None:
-        control.is_on = False
-    try:
-        yield
-    finally:
-        if control is not None:
-            control.is_on = True
-
-
-def missing_until_ms(matcher: object) -> Mapping[str, int]:
-    """By query: rows that the matcher has just returned and that began until then may lack matches beside them."""
-    control = overload_of(matcher)
-    return {} if control is None else control.missing_until_ms
-
-
-def overload_figures(matcher: object) -> OverloadFigures | None:
-    """How the bound is held, as the store keeps it; None without one."""
-    control = overload_of(matcher)
-    if control is None:
-        return None
-    counted = control.statistics
-    figures = OverloadFigures(
-        bound_ms=round(1000 * control.detector.bound.latency_s),
-        strategy=control.shedder.strategy.value,
-        is_shedding=counted.is_shedding,
-        latency_ms=round(1000 * counted.latency_s, 3),
-        longest_ms=round(1000 * counted.longest_s, 3),
-        n_steps=counted.n_steps,
-        n_shed_steps=counted.n_shed_steps,
-        shedding_seconds=round(counted.shedding_s, 6),
-        exempt=sorted(control.shedder.exempt),
-        queries={
-            name: SheddingFigures(
-                n_partial_matches=round(loss.n_partial_matches),
-                expected_matches=round(loss.expected_matches, 3),
-                n_unvalued=round(loss.n_unvalued),
-                n_events=loss.n_events,
-            )
-            for name, loss in sorted(control.shedder.loss.items())
-            if loss.is_any
-        },
-    )
-    if control.events is not None:
-        figures["dropped_events"] = control.events.dropped
-        figures["expected_event_loss"] = round(control.events.expected_loss, 3)
-    if counted.achievable_s is not None:
-        figures["achievable_ms"] = _whole_ms(1000 * counted.achievable_s)
-    return figures
-
-
-def _lost_by(matcher: object) -> dict[str, Lost]:
-    control = overload_of(matcher)
-    if control is None:
-        return {}
-    return {
-        name: Lost(loss.n_runs, loss.n_partial_matches, loss.expected_matches, loss.n_unvalued, loss.n_events)
-        for name, loss in control.shedder.loss.items()
-        if loss.is_any
-    }
-
-
-def _whole_ms(milliseconds: float) -> int:
-    return int(min(np.ceil(milliseconds), 2**53))
-
-
 __all__ = [
     "LatencyBound",
-    "OverloadOf",
     "ReleaseTimes",
-    "missing_until_ms",
-    "overload_figures",
-    "overload_of",
-    "unbounded",
 ]

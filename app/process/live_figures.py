@@ -19,8 +19,8 @@ import engine
 from app.clock import Clock
 from app.errors import StoreError
 from app.live.assembly import Live
-from app.live.overload import overload_figures
 from app.live.watermarks import NEVER_MS
+from app.shedding_losses import overload_figures
 from app.store.status import OverloadFigures, SheddingFigures
 from engine.events import FOREVER_MS
 

@@ -13,6 +13,8 @@ from enum import Enum
 
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
+from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.automaton.run_states import run_states
 from engine.plan.count_windows import keyed_by
 from engine.plan.distribution import own_distribution
 from engine.plan.model import Plan, PlanForm
@@ -165,15 +167,27 @@ class BranchEvaluation:
     @property
     def sheddable(self) -> Sheddable:
         """What of it is dropped under overload; see `engine.runtime.shedding`."""
-        if self.runtime is RuntimeKind.RUNS and self.inner is None:
+        if self.inner is not None:
+            return Sheddable.EXEMPT
+        if self.runtime in (RuntimeKind.RUNS, RuntimeKind.AUTOMATON_RUNS):
             return Sheddable.PARTIAL_MATCHES
+        if self.runtime is RuntimeKind.AUTOMATON_SEARCH and isinstance(self.plan, AutomatonPlan):
+            # Without a negated event more would match.
+            return Sheddable.EXEMPT if self.plan.states.negations else Sheddable.STORED_EVENTS
         if self.runtime is RuntimeKind.POSTPONED and isinstance(self.plan, SequencePlan):
             steps = self.plan.steps
-            if len(steps) == 1 and not steps[0].kleene and not self.plan.negations and self.inner is None:
+            if len(steps) == 1 and not steps[0].kleene and not self.plan.negations:
                 return Sheddable.NOTHING_KEPT
-            if not self.plan.negations and self.inner is None:  # without a negated event more would match
+            if not self.plan.negations:
                 return Sheddable.STORED_EVENTS
         return Sheddable.EXEMPT
+
+    @property
+    def n_run_states(self) -> int:
+        """States that load shedding tells its runs apart by."""
+        if isinstance(self.plan, AutomatonPlan):
+            return run_states(self.plan.states).n
+        return self.plan.n_steps
 
     def explain(self) -> list[str]:
         """For people, one fact per line."""

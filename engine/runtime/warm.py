@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine.compiled.query import compile_query
+from engine.compiled.query import CompiledQuery, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
 from engine.kernels.compile.cache import kernels_are_compiled, mark_compiled
 from engine.kernels.compile.processes import CompiledKernels
@@ -120,16 +120,8 @@ def _call_kernels() -> None:
 
 def _call_shedding() -> None:
     """Runs are observed, valued and dropped; events get keys and utilities."""
-    query = compile_query(_RUNS[2], _SCHEMA)
-    shedder = RunShedder({query.name: query}, sampling=Sampling(first_every=1, n_again=1), clock=lambda: 0.0)
-    shed = Engine(
-        [query],
-        _SCHEMA,
-        overload=lambda _: OverloadControl(OverloadDetector(Bound(1.0, 0.0)), shedder, lambda: 0.0),
-    )
-    for until in (0, 40):  # runs are known to the shedder from the second step on
-        _read(shed.process(_events(until, 0), until))
-    shedder.drop(1, 40)
+    for text in (_RUNS[2], _AUTOMATA[1]):
+        _drop_runs(compile_query(text, _SCHEMA))
     features = Features(("A", "B"), pane_events=2)
     kinds: Int64Array = np.arange(4) % 2
     observed = AggregatedObservations.of(np.column_stack([kinds, kinds, kinds]), np.ones(4))
@@ -140,6 +132,18 @@ def _call_shedding() -> None:
     tree = Forest(np.zeros(1, np.int64), one_leaf, np.ones(1), one_leaf, one_leaf, np.ones(1), np.ones(1))
     by_tree = ForestUtilities(features, tree, observed)
     by_tree.of(kinds, np.empty((0, 4), np.int64), by_tree.seen(by_tree.pane(), kinds, np.arange(4)))
+
+
+def _drop_runs(query: CompiledQuery) -> None:
+    shedder = RunShedder({query.name: query}, sampling=Sampling(first_every=1, n_again=1), clock=lambda: 0.0)
+    shed = Engine(
+        [query],
+        _SCHEMA,
+        overload=lambda _: OverloadControl(OverloadDetector(Bound(1.0, 0.0)), shedder, lambda: 0.0),
+    )
+    for until in (0, 40):  # runs are known to the shedder from the second step on
+        _read(shed.process(_events(until, 0), until))
+    shedder.drop(1, 40)
 
 
 def _read(rows: Sequence[MatchRow]) -> None:

@@ -36,6 +36,7 @@ from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream.bucket import counters_of
 from spark_jobs.stream.groups import CountedByDriver
 from spark_jobs.stream.rows import EVIDENCE, LATE, MATCH, STATUS, match_of_row
+from spark_jobs.stream.shedding import BucketShed, StreamBound, lost_in, missing_in
 from spark_jobs.stream.windows import counted
 
 log = structlog.get_logger(__name__)
@@ -64,6 +65,8 @@ class Batch:
     began_again: set[str] = field(default_factory=set)
     buckets: list[dict[str, Any]] = field(default_factory=list)
     """Figures of each bucket that was called."""
+    shed: list[tuple[str, int, BucketShed]] = field(default_factory=list)
+    """By group and number, of buckets that hold a latency bound."""
 
     @classmethod
     def of(cls, rows: pa.Table, limited: Mapping[str, CountedByDriver] = MappingProxyType({})) -> Batch:
@@ -104,7 +107,9 @@ class Batch:
             self.counters[name, source, kind] += n
         self.problems += [NewProblem(*problem) for problem in status["problems"]]
         self.began_again |= set(status.get("began_again", ()))
-        figures = {k: v for k, v in status.items() if k not in ("counters", "problems")}
+        if "shed" in status:
+            self.shed.append((row["bucket_group"], int(row["bucket"]), BucketShed.of(status["shed"])))
+        figures = {k: v for k, v in status.items() if k not in ("counters", "problems", "shed")}
         self.buckets.append({"group": row["bucket_group"], "bucket": row["bucket"], **figures})
 
 
@@ -145,6 +150,7 @@ class AlertSink:
         self._now_ms = now_ms
         self._notifier = notifier
         self._after = after
+        self._bound = StreamBound()
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Collect what the buckets told and write it; raises StoreError when the store refuses."""
@@ -162,7 +168,8 @@ class AlertSink:
             outcome = Outcome()
             if batch.watermark_ms is not None:
                 recorder = Recorder(self._alerting, writer, _lookup(batch), now_ms)
-                outcome = recorder.live(batch.matches, batch.watermark_ms, batch.digests)
+                missing = missing_in(shed for *_, shed in batch.shed)
+                outcome = recorder.live(batch.matches, batch.watermark_ms, batch.digests, missing)
             problems = self._write_beside(writer, batch, now_ms)
             writer.progress.put_checkpoint(self._row(batch_id, now_ms))
         seconds = time.perf_counter() - started_s
@@ -192,6 +199,9 @@ class AlertSink:
         writer.progress.add_statistics(batch.counters)
         writer.progress.add_late_events(_late_rows(batch.late, batch.watermark_ms or 0, now_ms))
         status = ProcessStatus(stepped_ms=now_ms, queues=Queues(outbox=writer.outbox.n_pending()))
+        self._bound.take(batch.shed)
+        if (figures := self._bound.figures) is not None:
+            status["overload"] = figures
         if batch.watermark_ms is not None:
             status["watermark_ms"] = batch.watermark_ms
             writer.progress.put_process_status(status, now_ms)
@@ -199,7 +209,8 @@ class AlertSink:
             NewProblem(source, source, "late", f"{n} events came after the watermark; they are kept but not matched")
             for source, n in Counter(event[SOURCE] for event in batch.late).items()
         ]
-        return writer.problems.add([*batch.problems, *late], now_ms)
+        lost = [NewProblem(*problem) for problem in lost_in(shed for *_, shed in batch.shed)]
+        return writer.problems.add([*batch.problems, *lost, *late], now_ms)
 
     def _row(self, batch_id: int, now_ms: int) -> CheckpointRow:
         return CheckpointRow(

@@ -6,8 +6,9 @@ Nothing here knows of Spark: tables and a watermark in, rows and tables of state
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,12 @@ from app.alerting.recording.kept import Kept
 from app.live.clock_skew import apart
 from app.live.deduplicate import Deduplicator
 from app.live.recent import longest_windows, lookup
+from app.shedding_losses import OverloadOf, unbounded
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream.groups import BucketOptions, Group, compiled_queries
+from spark_jobs.stream.shedding import BucketBound, BucketShed, control_of
 
 if TYPE_CHECKING:
     from engine import MatchRow
@@ -58,13 +61,25 @@ class BucketOutput:
     """(source, place, kind, message)"""
     newest_ms: int | None = None
     """The latest start of an event that came."""
+    shed: BucketShed | None = None
+    """What was dropped to hold the latency bound; None without one."""
 
 
 class Bucket:
     """Events wait here for the watermark; then the engine of the group's queries gets them."""
 
-    def __init__(self, group: Group, options: BucketOptions, number: int) -> None:
+    def __init__(
+        self,
+        group: Group,
+        options: BucketOptions,
+        number: int,
+        control: OverloadOf | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """control: holds the latency bound; None: the options' own, if they have one. clock: that it goes by, seconds,
+        monotonic."""
         self._group = group
+        self._clock = clock
         self._options = options
         self._counts_broadcast = number == 0
         self._infos = {info.name: info for info in group.infos}
@@ -86,7 +101,9 @@ class Bucket:
             ),
             on_failure=lambda name, error: self._failures.append((name, error)),
             quotas={of.name: engine.PartQuota(of.limit, of.top_k) for of in group.limited},
+            overload=control or control_of(group, options),
         )
+        self._bound = BucketBound(self._engine)
         self._counted_by_driver = frozenset(of.name for of in group.limited)
         self._keep_ms = longest_windows((info.types, info.within_ms) for info in group.infos)
         self._panes: dict[int, EventBatch] = {}
@@ -98,12 +115,14 @@ class Bucket:
         `watermark_ms` is that of the micro-batch, the same for all buckets: an event before it is late, wherever it
         goes and whatever its bucket has seen so far. Events of a table have any order.
         """
+        released_s = self._clock()
         watermark_ms = max(watermark_ms, self._order.watermark_ms)
         told = BucketOutput(watermark_ms)
         released = self._order.release(watermark_ms)
         self._expire()
         self._keep(released)
-        matches = self._engine.process(apart(released), watermark_ms)
+        matches = self._engine.process(apart(released), watermark_ms, released_s=released_s)
+        told.shed = self._bound.since_last()
         for row, digest in engine.brief_rows(matches, self._reports, MAX_TOLD_EVENTS):
             if row.query in self._told:
                 if digest is not None:
@@ -140,7 +159,9 @@ class Bucket:
             raise StateError(f"the state of a bucket lacks a part: {error}") from error
         new = self._engine.restore(_part(parts, ENGINE))
         if new:
-            self._engine.warm_up(new, apart(self._recent()))
+            with unbounded(self._engine):
+                self._engine.warm_up(new, apart(self._recent()))
+        self._bound.begin()
         self._before = dict(self._engine.statistics)
         return new
 
@@ -238,6 +259,7 @@ def status_content(told: BucketOutput, **more: object) -> str:
         "counters": [[*name, n] for name, n in sorted(told.counters.items())],
         "problems": told.problems,
         "newest_ms": told.newest_ms,
+        **({} if told.shed is None else {"shed": told.shed.content()}),
         **more,
     }
     return json.dumps(content)

@@ -86,6 +86,8 @@ class BucketOptions:
     aggregates: tuple[str, ...] = ()
     event_types: tuple[TypeRow, ...] = ()
     """Those that the queries were compiled for."""
+    latency_bound_ms: int | None = None
+    """Of each bucket by itself."""
 
     @property
     def schema(self) -> EventSchema:

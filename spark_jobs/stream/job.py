@@ -113,6 +113,8 @@ class StreamJob:
             spark.conf.set(name, value)
         self._files = StoreFiles(spark, self.options.checkpoint)
         plan = self._plan()
+        if self.settings.engine.shedding_model is not None:
+            log.warning("engine.shedding_model is not used: it is of all queries, a bucket has those of its group")
         self._files.make_folder(HEARTBEATS)
         self._idle = IdleClock(self.options.idle_timeout_ms, self.clock.now_ms())
         if (watermark_ms := last_watermark_ms(self._files)) is not None:

@@ -27,6 +27,7 @@ def bucket_options(settings: Settings, schema: EventSchema) -> BucketOptions:
         max_evidence_events=settings.alerting.max_evidence_events,
         aggregates=tuple(settings.queries.aggregates),
         event_types=type_rows(schema),
+        latency_bound_ms=settings.engine.latency_bound_ms,
     )
 
 

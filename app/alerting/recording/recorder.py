@@ -14,7 +14,14 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.lifecycle import Change, State
 from app.alerting.recording import certainty
 from app.alerting.recording.batches import MOST_ALERTS, in_parts
-from app.alerting.recording.episodes import CreatedAlert, Episode, alert_id, created_id, onset_ms
+from app.alerting.recording.episodes import (
+    NOTHING_MISSING,
+    CreatedAlert,
+    Episode,
+    alert_id,
+    created_id,
+    onset_ms,
+)
 from app.alerting.recording.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.recording.extremes import shown_match
 from app.alerting.recording.found import WholeReport, found_in
@@ -65,12 +72,19 @@ class Recorder:
         """Whether the store knows by which silences alerts were looked at in this transaction."""
         self.outcome = Outcome()
 
-    def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
+    def live(
+        self,
+        matches: Sequence[Match],
+        watermark_ms: int,
+        events: Mapping[int, str] | None = None,
+        missing_until_ms: Mapping[str, int] = NOTHING_MISSING,
+    ) -> Outcome:
         """Matches of the live stream: new episodes fire, known ones grow, those that are over resolve.
 
         `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
+        `missing_until_ms`: see `episodes.is_shed`.
         """
-        found = found_in(matches, self._options.queries, LIVE, events)
+        found = found_in(matches, self._options.queries, LIVE, events, missing_until_ms=missing_until_ms)
         self.settle_changed_queries()
         for part in self.parts(found.episodes):
             self.join(part, watermark_ms)

@@ -140,6 +140,8 @@ class RunsMemory:
 
     def __init__(self) -> None:
         self.state = _runs(0, _LEAST, _LEAST)
+        self.n_filled = 0
+        """How often nodes have had new numbers."""
 
     @property
     def n_runs(self) -> int:
@@ -262,6 +264,7 @@ class RunsMemory:
 
     def _fill(self, runs: Int64Array, owners: Int64Array, nodes: Int64Array) -> None:
         """The runs and nodes are these; lists in their order."""
+        self.n_filled += 1
         state = self.state
         fresh = _runs(0, 2 * len(runs) + _LEAST, 2 * len(nodes) + _LEAST)
         fresh.nodes[: len(nodes)] = nodes

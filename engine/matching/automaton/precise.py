@@ -6,18 +6,21 @@ not depend on the batches that the stream came in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
-from engine.events import Int64Array
+from engine.events import BoolArray, Int64Array
 from engine.kernels.automaton import order as automaton_order
 from engine.kernels.automaton import runs as automaton_runs
 from engine.kernels.automaton import search as automaton_search
+from engine.kernels.automaton.found import Found
 from engine.kernels.automaton.tables import Rows, Tables
 from engine.kernels.columns.partitions import BROADCAST
 from engine.matching.automaton.memory import Pending, RunsMemory, empty_matches, grown, taken
+from engine.matching.automaton.shed_runs import ShedRuns
 from engine.matching.output.listed import Cut
 from engine.matching.work_account import WorkAccount
 from engine.plan.automaton.model import AutomatonPlan
@@ -76,28 +79,46 @@ class PreciseSearch:
                 return Listed(taken(found), self._cut(lasts[was_cut]))
             ranks = self._ranks(int(lasts[number]))
 
-    def follow(self, memory: RunsMemory, start: int, end: int, most: int) -> Listed:
-        """The matches that runs complete in rows start..end - 1, in listing order; with more than `most` in any."""
+    def follow(self, memory: RunsMemory, start: int, end: int, most: int, observed: ShedRuns | None = None) -> Listed:
+        """The matches that runs complete in rows start..end - 1, in listing order; with more than `most` in any.
+
+        observed: looks at what some of the rows do to the runs.
+        """
         memory.know_partitions(self._store.n_partitions)
         rows = self.rows()
-        found = empty_matches(len(self._plan.returns), self._depth)
-        parts = [taken(found)]
+        parts = [taken(empty_matches(len(self._plan.returns), self._depth))]
         was_cut = np.zeros(len(self._store), np.bool_)
         n_listed = 0
+        for first, last, is_looked_at in _pieces(start, end, observed):
+            seen = None if observed is None or not is_looked_at else observed.before(rows, first)
+            told = self._offered(memory, rows, first, last, was_cut)
+            if seen is not None:
+                every = [taken(found) for found in told]
+                seen.done(Pending.joined(every), was_cut=bool(was_cut[first]))
+                parts += [self._ordered(found) for found in every if n_listed <= most]
+                n_listed += sum(found.n_matches for found in every)
+                continue
+            for found in told:
+                if n_listed <= most:
+                    parts.append(self._ordered(taken(found)))
+                    n_listed += parts[-1].n_matches
+        return Listed(Pending.joined(parts), self._cut(np.flatnonzero(was_cut)))
+
+    def _offered(self, memory: RunsMemory, rows: Rows, start: int, end: int, was_cut: BoolArray) -> Iterator[Found]:
+        """Offer rows start..end - 1 to the runs; what they complete, part by part, each to be taken before the next.
+        was_cut: by row, written: runs have been given up."""
+        found = empty_matches(len(self._plan.returns), self._depth)
         while start < end:
             start, found = automaton_runs.advance_runs(
                 self._tables, rows, self._store.position, self._store.previous, memory.state, start, end,
                 self._work.terms, self._work.account, was_cut, found,
             )  # fmt: skip
-            if n_listed <= most:
-                parts.append(self._ordered(taken(found)))
-                n_listed += parts[-1].n_matches
+            yield found
             if bool(found.counts[2]):
                 found = grown(found, 0, 0)
             elif start < end:
                 memory.grow()
             found.counts[:] = 0
-        return Listed(Pending.joined(parts), self._cut(np.flatnonzero(was_cut)))
 
     def free_after(self, matches: Pending) -> Listed:
         """Those of the matches, whose windows have passed, that nothing negated follows."""
@@ -151,6 +172,18 @@ class PreciseSearch:
     def _cut(self, lasts: Int64Array) -> Cut:
         store = self._store
         return tuple(zip(store.position[lasts].tolist(), store.t_hi_ms[lasts].tolist(), strict=True))
+
+
+def _pieces(start: int, end: int, observed: ShedRuns | None) -> Iterator[tuple[int, int, bool]]:
+    """Rows start..end - 1 in pieces, and whether one is a row that is looked at."""
+    n_done = start
+    for row in () if observed is None else (start + place for place in observed.watched(end - start)):
+        if n_done < row:
+            yield n_done, row, False
+        yield row, row + 1, True
+        n_done = row + 1
+    if n_done < end:
+        yield n_done, end, False
 
 
 def _final_variables(plan: AutomatonPlan) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import FOREVER_MS, BoolArray, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
 from engine.kernels.automaton import runs as automaton_runs
 from engine.kernels.columns.partitions import BROADCAST
 from engine.language import ast
@@ -23,6 +23,8 @@ from engine.matching.automaton.imprecise import Decided, ImpreciseMatching
 from engine.matching.automaton.memory import Pending, RunsMemory, empty_matches, taken
 from engine.matching.automaton.plan_arrays import tables
 from engine.matching.automaton.precise import Listed, PreciseSearch
+from engine.matching.automaton.shed_runs import ShedRuns
+from engine.matching.automaton.stored_events import StoredWorth
 from engine.matching.brake import braked
 from engine.matching.deduplication import distinct
 from engine.matching.output.listed import Cut, ListedMatches, Matches
@@ -31,6 +33,7 @@ from engine.matching.output.rows import MatchRow
 from engine.matching.output.variables import shapes_of
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.protocol import Limits
+from engine.matching.shedding import RunsAtHand, RunUtilities, WatchesRuns
 from engine.plan.automaton.model import AutomatonPlan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks, Survivors
@@ -71,6 +74,8 @@ class AutomatonRuntime:
         self._masks = Masks(plan)
         self._tables = tables(plan, interner)
         self._memory = RunsMemory()
+        self._shed: ShedRuns | None = None
+        self._worth: StoredWorth | None = None
         self._depth = max((len(path) for path in plan.states.paths), default=0)
         self._waits = plan.is_trailing
         self._results: TakesMatches = results or Results(
@@ -131,6 +136,8 @@ class AutomatonRuntime:
         if self._has_ways and not matches.in_order:
             matches = distinct(matches)
         rows = self._results.take(matches, stream, watermark_ms, longest_ms=longest_ms)
+        if self._shed is not None:
+            self._shed.arrived(self.store.t_lo_ms[start:end], self.store.partition[start:end], self.store.n_partitions)
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
         self._advanced_to_ms = watermark_ms
@@ -167,7 +174,7 @@ class AutomatonRuntime:
         search = self._search()
         most = self.limits.max_listed + 1
         if self._by_runs:
-            return search.follow(self._memory, start, end, most)
+            return search.follow(self._memory, start, end, most, self._shed)
         return search.list(start, end, most if self._waits else min(most, self._results.n_wanted))
 
     def _search(self) -> PreciseSearch:
@@ -226,6 +233,62 @@ class AutomatonRuntime:
             in_order=sure is None,
         )  # fmt: skip
 
+    # --------------------------------------------------------------- shedding
+
+    @property
+    def n_run_states(self) -> int:
+        """See `ObservesRuns`."""
+        return self._shed_runs.n_states
+
+    @property
+    def _shed_runs(self) -> ShedRuns:
+        if self._shed is None:
+            self._shed = ShedRuns(self.plan, self._memory, self._tables)
+        return self._shed
+
+    def watch_runs(self, by: WatchesRuns | None) -> None:
+        """See `ObservesRuns`."""
+        self._shed_runs.watch(by)
+
+    def count_arrivals(self) -> None:
+        """See `DropsRuns`."""
+        self._shed_runs.count_arrivals()
+
+    def events_per_window(self) -> float:
+        """See `DropsRuns`."""
+        return self._shed_runs.events_per_window(self.store.n_partitions)
+
+    def runs_at_hand(self, by: RunUtilities, now_ms: int) -> RunsAtHand:
+        """See `DropsRuns`. What is negated is looked for among events, which stay."""
+        return self._shed_runs.at_hand(self.store.t_lo_ms, by, now_ms)
+
+    def drop_runs(self, numbers: Int64Array) -> None:
+        """See `DropsRuns`."""
+        self._shed_runs.give_up(numbers)
+
+    @property
+    def stored(self) -> object:
+        """See `DropsStored`."""
+        return self.store
+
+    @property
+    def n_stored(self) -> int:
+        """See `DropsStored`."""
+        t_lo_ms = self.store.t_lo_ms[: len(self.store)]
+        return int(np.count_nonzero(t_lo_ms >= self._watermark_ms - self.plan.within_ms))
+
+    def stored_worth(self, now_ms: int) -> Float64Array:
+        """See `DropsStored`."""
+        if self._worth is None:
+            self._worth = StoredWorth(self.plan)
+        return self._worth.of(self.store, self._masks, now_ms)
+
+    def drop_stored(self, rows: Int64Array) -> None:
+        """See `DropsStored`."""
+        keep = np.ones(len(self.store), np.bool_)
+        keep[rows] = False
+        self._keep(keep)
+
     # ------------------------------------------------------------- compaction
 
     def _compact(self, watermark_ms: int) -> None:
@@ -245,12 +308,19 @@ class AutomatonRuntime:
         if self._neighbours is not None:
             positions = store.position[:n][keep]
             self._neighbours.forget_before(int(positions.min()) if len(positions) else 2**62)
+        self._keep(keep)
+        self._compact_at = max(_LEAST_ROWS, 2 * len(store))
+
+    def _keep(self, keep: BoolArray) -> None:
+        """Forget all other rows, and the partitions that have none."""
+        store = self.store
         self._masks.keep(keep)
         new_row, new_partition = store.keep(keep)
-        memory.renumber(new_row, new_partition, store.n_partitions)
+        self._memory.renumber(new_row, new_partition, store.n_partitions)
+        if self._shed is not None:
+            self._shed.keep_partitions(new_partition)
         pending = self._pending
         self._pending = pending._replace(rows=new_row[pending.rows], partition=new_partition[pending.partition])
-        self._compact_at = max(_LEAST_ROWS, 2 * len(store))
 
     def _kept_of_intervals(self, watermark_ms: int) -> BoolArray:
         """Rows that an undecided match may have, or be denied by: it ends in an event that is not passed; one that
@@ -333,6 +403,8 @@ class AutomatonRuntime:
                 account.restore(meta[name].decode())
         self._filter = EarlyFilter(self.plan, self._interner, live=self._live)
         self._tables = tables(self.plan, self._interner)
+        if self._shed is not None:
+            self._shed.restored(self._tables)
         self._masks = Masks(self.plan)
         self._masks.append(self._filter.of_store(self.store), 0)
         if self._neighbours is not None:

@@ -31,7 +31,6 @@ from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.pairs.context import Context, Groups
-from engine.matching.pairs.contributions import expected_pairs
 from engine.matching.pairs.counted_rows import CountsTogether
 from engine.matching.pairs.counting import Counting
 from engine.matching.pairs.enclosed import EnclosedPairs
@@ -46,6 +45,7 @@ from engine.matching.pairs.results import matches_of, matches_of_blocks
 from engine.matching.pairs.rows import Rows
 from engine.matching.pairs.shared_listing import Parts
 from engine.matching.protocol import Limits
+from engine.matching.stored_worth import Pair, expected_pairs
 from engine.plan.evaluation import PairEvaluators
 from engine.plan.sequence.enclosed import EnclosedForm
 from engine.plan.sequence.independent import IndependentForm
@@ -506,7 +506,9 @@ class PostponedRuntime:
 
     def stored_worth(self, now_ms: int) -> Float64Array:
         """See `engine.matching.shedding.DropsStored`."""
-        return expected_pairs(self.store, self._masks, self._intake.within_ms, now_ms)
+        n = len(self.store)
+        pair = Pair(self._masks.begin[0, :n], self._masks.ends(n))
+        return expected_pairs(self.store, [pair], self._masks.middle(n), self._intake.within_ms, now_ms)
 
     def drop_stored(self, rows: Int64Array) -> None:
         """See `engine.matching.shedding.DropsStored`."""

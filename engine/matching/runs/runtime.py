@@ -18,6 +18,7 @@ from engine.kernels.runs import edges as nfa_edges
 from engine.kernels.runs import nfa
 from engine.kernels.runs import upkeep as nfa_upkeep
 from engine.language import ast
+from engine.matching.arrivals import Arrivals
 from engine.matching.brake import braked
 from engine.matching.output.entry_work import SpelledMatches
 from engine.matching.output.listed import Matches
@@ -25,7 +26,6 @@ from engine.matching.output.results import Results, TakesMatches, needs_results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
 from engine.matching.output_watermark import output_watermark_ms
 from engine.matching.protocol import Limits
-from engine.matching.runs.arrivals import Arrivals
 from engine.matching.runs.histories import Histories
 from engine.matching.runs.memory import RunMemory, joined, keys_of, where
 from engine.matching.runs.observed import ObservedRuns

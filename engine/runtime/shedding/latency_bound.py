@@ -24,16 +24,22 @@ def latency_bound(
     released_at: Callable[[Int64Array], Sequence[float]] | None = None,
     works: Works | None = None,
     model: SheddingModel | None = None,
+    *,
+    shares_times: bool = False,
 ) -> Callable[[Mapping[str, CompiledQuery]], OverloadControl]:
     """For `Engine(overload=...)`: partial matches are dropped by pSPICE before a latency of `latency_s` is exceeded;
     with a model of events, those by gSPICE-H where that loses less, or dropping partial matches is not enough.
 
     `clock`: monotonic, seconds. `released_at`: see `OverloadControl`. `works`: is told what
-    the engine does, where the clock is simulated.
+    the engine does, where the clock is simulated. `shares_times`: all engines that are made with it evaluate the same
+    queries on one machine, one at a time, and learn together how long steps take: one that goes on elsewhere, from
+    saved state, knows it from the first step on.
     """
+    bound = Bound(latency_s, BUFFER_SHARE * latency_s)
+    shared = OverloadDetector(bound) if shares_times else None
 
     def control(queries: Mapping[str, CompiledQuery]) -> OverloadControl:
-        detector = OverloadDetector(Bound(latency_s, BUFFER_SHARE * latency_s))
+        detector = OverloadDetector(bound) if shared is None else shared
         shedder, events = RunShedder(queries, clock=clock), None
         if model is not None:
             shedder.take_over(model.runs)

@@ -120,7 +120,7 @@ def _check_fits(known: Mapping[str, str], queries: Mapping[str, CompiledQuery]) 
 
 def _check_states(query: CompiledQuery, model: RunModel) -> None:
     n_states = len(model.observed.n_offers)
-    expected = [len(branch.steps) for branch in query.branches]
+    expected = [branch.n_run_states for branch in query.evaluation.branches]
     if not 0 <= model.branch < len(expected) or n_states != expected[model.branch]:
         raise StateError(
             f"the shedding model has {n_states} states for branch {model.branch} of {query.name}, whose branches have "

@@ -108,11 +108,11 @@ class RunShedder:
         self._postponing = set()
         for name, runtime in runtimes.items():
             for branch, part in () if name in self._whole else _parts_of(runtime):
-                key = name, branch
-                if isinstance(part, DropsStored):
-                    if self._sheddable[name][branch] is Sheddable.STORED_EVENTS:
-                        stored.append((name, self._weights[name], part))
-                        self._postponing.add(name)
+                key, kept = (name, branch), self._sheddable[name][branch]
+                if kept is Sheddable.STORED_EVENTS and isinstance(part, DropsStored):
+                    stored.append((name, self._weights[name], part))
+                    self._postponing.add(name)
+                if kept is not Sheddable.PARTIAL_MATCHES or not isinstance(part, KeepsRuns):
                     continue
                 if key not in self._watches:
                     weight = self._weights[name]

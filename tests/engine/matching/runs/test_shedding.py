@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from engine import compile_query
 from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
+from engine.matching.arrivals import Arrivals
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Limits
-from engine.matching.runs.arrivals import Arrivals
 from engine.matching.runs.runtime import NfaRuntime
 from engine.matching.shedding import KeepsRuns, RunUtilities
 from engine.stream.interner import Interner
@@ -67,7 +67,7 @@ def batch_of(events: Sequence[tuple[str, int, int]]) -> EventBatch:
     return EventBatch.from_rows(rows, SCHEMA)
 
 
-def bindings(rows: Sequence[MatchRow]) -> list[object]:
+def bindings(rows: Sequence[MatchRow]) -> Sequence[object]:
     return sorted(sorted((name, ids) for name, ids in row.bindings.items()) for row in rows)
 
 

@@ -12,6 +12,7 @@ from engine.events import EventBatch
 from engine.matching.shedding import DropsStored
 from engine.runtime.shedding.control import OverloadControl
 from engine.runtime.shedding.run_shedder import RunShedder, RunStrategy
+from engine.runtime.shedding.run_watch import Sampling
 from engine.shedding.overload.detector import Bound, OverloadDetector
 from engine.stream.columns import StreamColumns
 from tests.engine.runtime.shedding.simulated import SCHEMA, SimulatedClock, three_types
@@ -22,7 +23,13 @@ COUNTED = "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { c.x > a.x }
 SHARED = "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { c.x > a.x } WITHIN 60 OUTPUT COUNT"
 
 
-def engine_of(texts: dict[str, str], bound: Bound, *, strategy: RunStrategy = RunStrategy.PSPICE) -> Engine:
+def engine_of(
+    texts: dict[str, str],
+    bound: Bound,
+    *,
+    strategy: RunStrategy = RunStrategy.PSPICE,
+    sampling: Sampling | None = None,
+) -> Engine:
     """With a clock on which each event takes 0.1 ms, and 20 us for each kept one that matches may have."""
     clock = SimulatedClock(costs=None)  # type: ignore[arg-type]  # it gets no engine to look at
     queries = [compile_query(text, SCHEMA, name=name) for name, text in texts.items()]
@@ -37,7 +44,10 @@ def engine_of(texts: dict[str, str], bound: Bound, *, strategy: RunStrategy = Ru
         queries,
         SCHEMA,
         overload=lambda known: OverloadControl(
-            OverloadDetector(bound), RunShedder(known, strategy=strategy, clock=clock), clock, least_events=4
+            OverloadDetector(bound),
+            RunShedder(known, strategy=strategy, sampling=sampling, clock=clock),
+            clock,
+            least_events=4,
         ),
     )
 

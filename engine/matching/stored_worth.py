@@ -7,41 +7,61 @@ event between them takes part in the pairs of all first events before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.columns.partitions import BROADCAST
-from engine.stream.early_filter import Masks
 from engine.stream.store import EventStore
 
 _FEW = 1e-6
 """Last events in a window where none has come yet."""
 
 
-def expected_pairs(store: EventStore, masks: Masks, within_ms: int, now_ms: int) -> Float64Array:
+class Pair(NamedTuple):
+    """Rows that may be the first event of a match, and those that may be the last one then: bool (n,)."""
+
+    first: BoolArray
+    last: BoolArray
+
+
+def expected_pairs(
+    store: EventStore, pairs: Sequence[Pair], middle: BoolArray, within_ms: int, now_ms: int
+) -> Float64Array:
     """For each row the number of pairs to come that it may be in, float64 (n,); infinite where the watermark `now_ms`
     has not passed it, for its own pairs are still to be decided, and where it is out of the window: nobody looks at it.
 
     Last events come to a partition at the rate of those that it keeps, which are those of about a window; to one that
     is new, at the rate of the others. Where there was none yet, few are expected: 0.0 says that no match to come can
     have the event.
+
+    pairs: the most of any that it may be the first of counts. middle: bool (n,), rows that may stand between the first
+    and the last event of a match.
     """
     n = len(store)
-    partition, n_groups = store.partition[:n], store.n_partitions
-    ends, is_shared = masks.ends(n), partition == BROADCAST
-    n_own = np.bincount(partition[ends & ~is_shared], minlength=n_groups).astype(np.float64)
-    n_shared = float(np.count_nonzero(ends & is_shared))
-    usual = float(n_own.mean()) if n_groups else 0.0
-    expected = np.append(0.5 * (n_own + usual) + n_shared, n_own.sum() + n_shared) + _FEW
+    partition = store.partition[:n]
+    is_shared = partition == BROADCAST
     # The window is closed: of an event that is as old as it a last one at the watermark may yet come.
     left: Float64Array = np.clip(1.0 - (now_ms - store.t_lo_ms[:n]) / (within_ms + 1), 0.0, 1.0)
-    as_first = np.where(masks.begin[0, :n], expected[partition] * left, 0.0)
+    as_first = np.zeros(n)
+    for pair in pairs:
+        expected = _expected_lasts(pair.last, partition, is_shared, store.n_partitions)
+        np.maximum(as_first, expected[partition] * left, out=as_first, where=pair.first)
     worth: Float64Array = as_first.copy()
-    middle = masks.middle(n)
     precise = store.n_imprecise == 0  # else one that stands later may have happened earlier
     worth[middle] += _firsts_before(as_first, partition, is_shared, in_order=precise)[middle]
     worth[(store.t_hi_ms[:n] >= now_ms) | (store.t_lo_ms[:n] < now_ms - within_ms)] = np.inf
     return worth
+
+
+def _expected_lasts(ends: BoolArray, partition: Int64Array, is_shared: BoolArray, n_groups: int) -> Float64Array:
+    """By partition, the last one for none, the last events within a window."""
+    n_own = np.bincount(partition[ends & ~is_shared], minlength=n_groups).astype(np.float64)
+    n_shared = float(np.count_nonzero(ends & is_shared))
+    usual = float(n_own.mean()) if n_groups else 0.0
+    return np.append(0.5 * (n_own + usual) + n_shared, n_own.sum() + n_shared) + _FEW
 
 
 def _firsts_before(
@@ -65,4 +85,4 @@ def _firsts_before(
     return found
 
 
-__all__ = ["expected_pairs"]
+__all__ = ["Pair", "expected_pairs"]
