@@ -10,7 +10,7 @@ from app.heuristics.figures import FAILED, SUCCEEDED, JobFigures
 from app.heuristics.severity import Finding, Severity
 from collectors.hadoop_ids import TaskKind
 
-NO_SPARK = "Spark applications are not judged: their event logs are not read yet."
+NO_SPARK = "Spark applications are not judged."
 
 
 @dataclass(frozen=True)
