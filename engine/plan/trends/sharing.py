@@ -93,7 +93,8 @@ class Shared:
 def shared_by(plans: Mapping[str, TrendPlan]) -> dict[str, Shared]:
     """By name, for queries that get the same events and have no past; those that share nothing are left out."""
     graphs = {name: graph_meaning(plan) for name, plan in plans.items()}
-    intakes = {name: intake_meaning(plan) for name, plan in plans.items()}
+    told = {graphs[name] for name, plan in plans.items() if plan.is_told}
+    intakes = {name: (intake_meaning(plan), graphs[name] in told) for name, plan in plans.items()}
     by_graph, by_intake = dict[Hashable, list[str]](), dict[Hashable, list[str]]()
     for name in plans:
         by_graph.setdefault(graphs[name], []).append(name)

@@ -177,6 +177,22 @@ def test_a_query_that_is_refused_by_its_rows_stops_no_other() -> None:
     assert (other.query, again.query) == ("q0", "q1")
 
 
+def test_events_of_one_time_are_rounded_alike_whatever_others_sum_up() -> None:
+    """Values of one query that no double holds the sum of change no bit of another's."""
+    compiled = queries(*(f"PATTERN A+ a WITHIN 8 SLIDE 8 RETURN SUM(a.{name}) AS s" for name in ("x", "y")))
+    rows = [
+        {"event_id": f"{n}", "type": "A", "t_lo_ms": 1 + n // 20, "t_hi_ms": 1 + n // 20, "source_seq": n,
+         "x": 2**52 + n, "y": 0.1 + n / 7, "g": "u", "h": 1}
+        for n in range(120)
+    ]  # fmt: skip
+    stream = EventBatch.from_rows(rows, SCHEMA)
+    together = by_query(Engine(compiled, SCHEMA).process(stream, FOREVER_MS), compiled)
+    for query in compiled:
+        assert [repr(row) for row in together[query.name]] == [
+            repr(row) for row in Engine([query], SCHEMA).process(stream, FOREVER_MS)
+        ]
+
+
 def test_statistics_are_those_of_each_query_alone() -> None:
     """Rejected events and those that are longer than the window among them; the latter end what is shared."""
     compiled = alike()
