@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.baselines import BaselineKind
     from engine.compiled.fitting import fitting_events
     from engine.compiled.query import CompiledQuery, compile_query, match_type
+    from engine.compiled.sharing import trend_sharing
     from engine.compiled.trend_values import TrendThreshold, every_window, trend_numbers, trend_thresholds
     from engine.kernels.compile.cache import kernels_are_compiled
     from engine.kernels.compile.portable import portable_kernels
@@ -129,6 +130,7 @@ _HOMES = {
     "rows_schema": "engine.matching.output.tables",
     "rows_tables": "engine.matching.output.tables",
     "trend_numbers": "engine.compiled.trend_values",
+    "trend_sharing": "engine.compiled.sharing",
     "trend_thresholds": "engine.compiled.trend_values",
     "united": "engine.uncertainty.possibilities",
     "warm_kernels": "engine.runtime.warm",
@@ -208,6 +210,7 @@ __all__ = [
     "rows_tables",
     "run_utilities",
     "trend_numbers",
+    "trend_sharing",
     "trend_thresholds",
     "united",
     "warm_kernels",

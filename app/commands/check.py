@@ -37,6 +37,8 @@ class CheckReport:
     queries: Loaded | None = None
     warnings: tuple[str, ...] = ()
     """What works, but perhaps not as it is meant."""
+    shared: tuple[str, ...] = ()
+    """What queries about trends have in common."""
 
 
 def check_all(config: Path | None) -> CheckReport:
@@ -55,8 +57,9 @@ def check_all(config: Path | None) -> CheckReport:
     ]
     warnings = tuple(_warnings(settings, loaded))
     return CheckReport(
-        tuple(problems), len(loaded.compiled), len(settings.alerting.receivers), settings, loaded, warnings
-    )
+        tuple(problems), len(loaded.compiled), len(settings.alerting.receivers), settings, loaded, warnings,
+        tuple(f"{name}: {each.text}" for name, each in engine.trend_sharing(loaded.compiled).items()),
+    )  # fmt: skip
 
 
 def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:

@@ -197,7 +197,9 @@ def explain(
         _fail(AppError("--dot and --json are both given; expected one of them"))
     try:
         _register(aggregate or [])
-        compiled = _planned(query, events, read_parameters(param or []), _other_queries(with_ or []))
+        others = _other_queries(with_ or [])
+        compiled = _planned(query, events, read_parameters(param or []), others)
+        shared = _shared(query, events, read_parameters(param or []), others) if compiled[-1].resolved.is_trend else ""
         settings = None if config is None else load_settings(config)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
@@ -209,6 +211,8 @@ def explain(
         for warning in planned.resolved.warnings:
             _warn(f"warning: {warning}")
     texts = [planned.dot() if dot else planned.explain() for planned in compiled]
+    if shared and not dot:
+        texts[-1] = f"{texts[-1].rstrip()}\n{shared}\n"
     if settings is not None and not dot:
         texts = [f"{text.rstrip()}\n{_bound_text(settings)}\n" for text in texts]
     typer.echo("\n".join(texts))
@@ -236,9 +240,9 @@ def _printer(job: Job, form: OutputFormat, out: Path | None) -> MatchFile | Prin
 
 
 def _planned(
-    query: Path, events: str | None, parameters: Parameters, others: Mapping[str, str]
+    query: Path, events: str | None, parameters: Parameters, others: Mapping[str, str], *, only: bool = True
 ) -> list[engine.CompiledQuery]:
-    """The query after all that it uses."""
+    """The query after all that it uses; with all others without `only`."""
     text, name = read_query(query), str(query)
     schema = load_event_types()
     if events is not None:
@@ -246,7 +250,13 @@ def _planned(
         for parsed in (engine.parse(text, name), *(engine.parse(other, at) for at, other in others.items())):
             matches = frozenset(other.replace("-", "_") for other in others)
             schema, _ = with_absent_types(parsed, schema, load_event_types(), matches)
-    return engine.compile_queries({name: text, **others}, schema, {name: parameters}, only=[name])
+    return engine.compile_queries({name: text, **others}, schema, {name: parameters}, only=[name] if only else None)
+
+
+def _shared(query: Path, events: str | None, parameters: Parameters, others: Mapping[str, str]) -> str:
+    """What a query about trends has in common with others in one engine."""
+    found = engine.trend_sharing(_planned(query, events, parameters, others, only=False)) if others else {}
+    return found[str(query)].explain() if str(query) in found else ""
 
 
 def _register(aggregates: Sequence[str]) -> None:

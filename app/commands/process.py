@@ -168,6 +168,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
                 "warnings": report.warnings,
                 "queries": report.n_queries,
                 "receivers": report.n_receivers,
+                "shared": report.shared,
             }
         )
         raise typer.Exit(EXIT_MISTAKE if report.problems else 0)
@@ -178,6 +179,8 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if report.problems:
         typer.echo(f"{len(report.problems)} problem(s).", err=True)
         raise typer.Exit(EXIT_MISTAKE)
+    for line in report.shared:
+        typer.echo(inert(f"shared: {line}"))
     typer.echo(f"Configuration, {report.n_queries} queries and {report.n_receivers} receivers are fine.")
 
 

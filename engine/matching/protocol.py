@@ -123,6 +123,19 @@ class SharesEvents(Protocol):
 
 
 @runtime_checkable
+class SharesIntake(Protocol):
+    """A runtime that may make of a batch what others make of it, too, whatever they do with it then."""
+
+    def takes(self) -> Hashable:
+        """Equal for runtimes that take in the same."""
+        ...
+
+    def take_with(self, others: Sequence[Self], /) -> None:
+        """Make it once with these, which are given the same batches."""
+        ...
+
+
+@runtime_checkable
 class EndsBeginning(Protocol):
     """A runtime in which matches that have begun can be followed while no more begin."""
 

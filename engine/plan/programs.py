@@ -128,6 +128,11 @@ class ProgramBuilder:
             self._columns.append(attribute)
         return self._columns.index(attribute)
 
+    @property
+    def n_columns(self) -> int:
+        """Columns so far."""
+        return len(self._columns)
+
     def build(self) -> Programs:
         """The arrays of everything added so far."""
         return Programs(

@@ -14,13 +14,15 @@ import pyarrow as pa
 from engine.admission import NONE_REFUSED, Aside, Refusal, Refused, RefusedEvent, admit
 from engine.compiled.fitting import fitting_events
 from engine.compiled.query import CompiledQuery
+from engine.compiled.sharing import trend_sharing
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow, RowSink, joined_rows
-from engine.matching.protocol import Limits, Runtime, SharesEvents, TakesSink
+from engine.matching.protocol import Limits, Runtime, SharesEvents, SharesIntake, TakesSink
 from engine.matching.quiet import QuietSteps
 from engine.parallel.by_time import is_divided
 from engine.parallel.workers import LEAST_EVENTS, Workers
+from engine.plan.trends.sharing import Shared
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.factory import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota
@@ -225,6 +227,11 @@ class Engine:
             for name, counted in self._counted.items()
         }
 
+    @property
+    def shared(self) -> Mapping[str, Shared]:
+        """What queries about trends share, as far as they have the same past; those that share nothing are left out."""
+        return trend_sharing(self.queries)
+
     def save(self) -> dict[str, pa.Table]:
         """The whole state as Arrow tables; "QUERY/part" for the parts of a query. They stay what they are while the
         engine goes on."""
@@ -326,6 +333,7 @@ class Engine:
                 self._feeds[name] = feed
             if quota is not None:
                 self._quotas[name] = quota
+        self._share_events()
 
     # -------------------------------------------------------------- internals
 
@@ -365,7 +373,8 @@ class Engine:
         return runtime
 
     def _share_events(self) -> None:
-        """Let the queries that keep the same events keep them together, where they are given the same batches."""
+        """Let the queries that keep the same events keep them together, and those that take in the same do that once,
+        where they are given the same batches."""
         by_meaning: dict[Hashable, list[Any]] = {}
         for name, runtime in self._runtimes.items():
             if name in self._feeds or not isinstance(runtime, SharesEvents) or runtime.keeps() is None:
@@ -373,6 +382,13 @@ class Engine:
             alike = by_meaning.setdefault(runtime.keeps(), [])
             if not any(runtime.share(other) for other in alike):
                 alike.append(runtime)
+        takers: dict[Hashable, list[Any]] = {}
+        for name, runtime in self._runtimes.items():
+            if name not in self._feeds and isinstance(runtime, SharesIntake):
+                takers.setdefault(runtime.takes(), []).append(runtime)
+        for first, *others in takers.values():
+            if others:
+                first.take_with(others)
 
     def _new_quotas(self) -> dict[str, RowQuota]:
         """Of the queries with LIMIT or TOP."""
@@ -426,6 +442,7 @@ class Engine:
             fed = StreamColumns(own, self._interner)
             rows[query.name] = advance(query, fed, feed.watermark_ms)
             fed.parts.clear()
+        stream.made.clear()
         stream.parts.clear()  # they refer to the stream, whose memory the next batch can have at once
         return rows
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
 from math import prod
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +103,8 @@ class StreamColumns:
         """Where it is cut by time for a window and so many threads."""
         self.begun: dict[tuple[tuple[str, ...], int, int], Future[object]] = {}
         """Which of the parts another thread may be making."""
+        self.made: dict[Hashable, object] = {}
+        """What several queries make of it alike: see `once`."""
         self._columns: dict[str, Float64Array] = {}
         self._complete: set[str] = set()
         self._precise: bool | None = None
@@ -126,6 +128,13 @@ class StreamColumns:
 
     def __len__(self) -> int:
         return len(self.t_lo_ms)
+
+    def once(self, meaning: Hashable, make: Callable[[], R]) -> R:
+        """What is made by the first that asks for it, and nobody changes; others of the same meaning wait for it."""
+        with self.lock:
+            if meaning not in self.made:
+                self.made[meaning] = make()
+            return cast(R, self.made[meaning])
 
     @property
     @_one_at_a_time

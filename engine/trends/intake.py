@@ -6,8 +6,10 @@ it, also in those that become known later: such events are kept as long as a win
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import derive
 from engine.language import ast
 from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.sharing import intake_meaning
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
 from engine.trends.broadcast import Agreement, Part, slices
@@ -78,6 +81,16 @@ class Coming:
     is_precise: bool
 
 
+class _Placed(NamedTuple):
+    """Events by partition, each partition's in order, (n,): rows among the candidates, partitions, states."""
+
+    rows: Int64Array
+    partition: Int64Array
+    states: Int64Array
+    t_ms: Int64Array
+    order: Int64Array
+
+
 class TrendIntake:
     """What a query takes of its stream. `n_rejected`: events that it cannot take, so far."""
 
@@ -97,6 +110,11 @@ class TrendIntake:
         self.keys = KeyTable(len(plan.components))
         self._waiting = self._none()
         self._is_precise = True  # of the events at hand
+        self.is_shared = False
+        """Whether other queries of the stream take in the same: what is made of a batch is made once then."""
+        self._meaning = (intake_meaning(plan), plan.programs.columns, plan.is_told)
+        self._made: Hashable = None  # what the events at hand are known by
+        self._keys_known: tuple[int, bytes] | None = None
 
     def _none(self) -> Candidates:
         template = self._tables.template
@@ -116,16 +134,33 @@ class TrendIntake:
         distribution is not uniform, and those whose clock has an unknown offset. `are_held`: whether events with
         intervals came before that may overlap these.
         """
-        plan = self._plan
         first = self.n_seen
         self.n_seen += len(stream)
-        rows, is_precise = stream.rows_of_types(plan.types)
+        rows, is_precise = stream.rows_of_types(self._plan.types)
+        self._is_precise = is_precise and not bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
+        has_clocks = are_held or not self._is_precise
+
+        def make() -> tuple[Candidates, int]:
+            return self._read(stream, rows, first, is_precise=is_precise, has_clocks=has_clocks)
+
+        self._made = (self._meaning, first if self._plan.ties is ast.Ties.SOURCE else None, has_clocks)
+        found, n_refused = stream.once(self._made, make) if self.is_shared else make()
+        self.n_rejected += n_refused
+        return found
+
+    def _read(
+        self, stream: StreamColumns, rows: Int64Array, first: int, *, is_precise: bool, has_clocks: bool
+    ) -> tuple[Candidates, int]:
+        """The events of these rows that a state reads, and how many cannot be taken; `first`: events before the
+        batch."""
+        plan = self._plan
+        n_refused = 0
         if not is_precise:
             refused = self._refused(stream, rows)
-            self.n_rejected += int(np.count_nonzero(refused))
+            n_refused = int(np.count_nonzero(refused))
             rows = rows[~refused]
         if not len(rows):
-            return self._none()
+            return self._none(), n_refused
         is_all = len(rows) == len(stream)
         columns = np.empty((len(plan.programs.columns), len(rows)))
         for number, name in enumerate(plan.programs.columns):
@@ -136,9 +171,7 @@ class TrendIntake:
         key += 0.0  # -0.0 is 0.0
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
         hi_ms = np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
-        self._is_precise = is_precise and not bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
-        is_clock_needed = are_held or not self._is_precise
-        clock = stream.clocks_of(rows) if is_clock_needed else np.full(len(rows), -1, np.int64)
+        clock = stream.clocks_of(rows) if has_clocks else np.full(len(rows), -1, np.int64)
         order = hi_ms if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
         ids = np.empty((int(plan.is_told), len(rows)), object)
@@ -147,7 +180,7 @@ class TrendIntake:
         derived = self._evaluated(plan.derived, columns)
         found = Candidates(t_ms, hi_ms, clock, order, columns, derived, key, states, ids)
         is_read: BoolArray = np.any(states, axis=0)
-        return found if is_read.all() else found.where(is_read)
+        return found if is_read.all() else found.where(is_read), n_refused
 
     def _refused(self, stream: StreamColumns, rows: Int64Array) -> BoolArray:
         """Which of these rows cannot be taken, (n,)."""
@@ -196,23 +229,20 @@ class TrendIntake:
 
     # -------------------------------------------------------------- partitions
 
-    def batches(self, coming: Candidates) -> Iterator[Coming]:
+    def batches(self, coming: Candidates, stream: StreamColumns) -> Iterator[Coming]:
         """The events by partition, in one batch, or in several where broadcast ones are in very many, each with the ids
         of its events where these are asked for; new keys get new numbers. Each must be taken in before the next one."""
         n_before = len(self.keys)
+        if all(self._whole):
+            placed = self._placed_alike(coming, stream) if self.is_shared else self._placed(coming)
+            yield self._batch(coming, placed)
+            return
         whole = np.zeros(len(coming), np.int64)
         for number, is_whole in enumerate(self._whole):
             if is_whole:
                 whole |= coming.states[number]
         keyed = np.flatnonzero(whole)
-        if self._plan.components:
-            partition = self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))
-        else:
-            self.keys.numbers(coming.key[:, keyed[:1]])
-            partition = np.zeros(len(keyed), np.int64)
-        if all(self._whole):
-            yield self._batch(coming, keyed, partition, whole[keyed])
-            return
+        partition = self._partitions(coming.key[:, keyed])
         n_waiting = len(self._waiting)
         everything = coming.after(self._waiting)
         keyed = keyed + n_waiting
@@ -236,7 +266,10 @@ class TrendIntake:
                 rows.append(of_pair)
                 partitions.append(in_partition)
                 states.append(everything.states[number][of_pair])
-            yield self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
+            pairs = np.concatenate(rows), np.concatenate(partitions)
+            by_partition = np.lexsort(pairs)  # keyed events, then broadcast ones: out of order by themselves
+            once = _each_once(*(part[by_partition] for part in (*pairs, np.concatenate(states))))
+            yield self._batch(everything, _Placed(*once, everything.t_ms[once[0]], everything.order[once[0]]))
             n_before = n_after
 
     def _agreeing(self, events: Candidates, n_known: Int64Array) -> list[tuple[int, Agreement]]:
@@ -249,13 +282,48 @@ class TrendIntake:
                 found.append((number, Agreement(part, known, n_known)))
         return found
 
-    def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> Coming:
-        if not all(self._whole) or len(self.keys) > 1:  # keyed events, then broadcast ones: out of order by themselves
-            by_partition = np.lexsort((rows, partition))
-            rows, partition, states = _each_once(rows[by_partition], partition[by_partition], states[by_partition])
-        t_ms, order = events.t_ms, events.order
-        if len(rows) < len(events) or not all(self._whole) or len(self.keys) > 1:
-            t_ms, order = t_ms[rows], order[rows]
+    def _partitions(self, key: Float64Array) -> Int64Array:
+        """Of events with these keys, (n_components, n)."""
+        if self._plan.components:
+            return self.keys.numbers(np.ascontiguousarray(key))
+        self.keys.numbers(key[:, :1])
+        return np.zeros(key.shape[1], np.int64)
+
+    def _placed(self, coming: Candidates) -> _Placed:
+        """Events that have all of the key."""
+        states = np.bitwise_or.reduce(coming.states, axis=0)
+        partition = self._partitions(coming.key)
+        if len(self.keys) == 1:
+            return _Placed(np.arange(len(coming)), partition, states, coming.t_ms, coming.order)
+        # Small numbers are sorted digit by digit, which keeps the order of what is equal.
+        rows = np.argsort(partition.astype(np.uint16) if len(self.keys) <= _SMALL else partition, kind="stable")
+        return _Placed(rows, partition[rows], states[rows], coming.t_ms[rows], coming.order[rows])
+
+    def _placed_alike(self, coming: Candidates, stream: StreamColumns) -> _Placed:
+        """The same, made once for all queries that know the same partitions by the same numbers."""
+        n_before = len(self.keys)
+
+        def make() -> tuple[_Placed, Float64Array]:
+            return self._placed(coming), self.keys.values(slice(n_before, None)).T
+
+        placed, new = stream.once((self._made, self._key_state()), make)
+        if len(self.keys) == n_before and new.shape[1]:
+            self.keys.numbers(np.ascontiguousarray(new))
+        return placed
+
+    def _key_state(self) -> tuple[int, bytes]:
+        """Equal where the same keys have the same numbers."""
+        if self._keys_known is None or self._keys_known[0] != len(self.keys):
+            self._keys_known = len(self.keys), hashlib.blake2b(self.keys.values().tobytes(), digest_size=16).digest()
+        return self._keys_known
+
+    def keep(self, kept: Int64Array) -> None:
+        """Forget all partitions but these, which are numbered 0, 1, ... in this order."""
+        self.keys.keep(kept)
+        self._keys_known = None
+
+    def _batch(self, events: Candidates, placed: _Placed) -> Coming:
+        rows, partition, states, t_ms, order = placed
         t_ms, order = np.require(t_ms, requirements="W"), np.require(order, requirements="W")  # as kernels are compiled
         ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
         reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
@@ -310,6 +378,7 @@ class TrendIntake:
             rows = [table.column(f"{name}{number}").to_numpy(zero_copy_only=False) for number in range(len(like))]
             values[name] = np.stack(rows) if rows else np.empty((0, len(table)), like.dtype)
         self._waiting = Candidates(**values)
+        self._keys_known = None
 
 
 def _each_once(
@@ -322,6 +391,8 @@ def _each_once(
         return rows, partition, states
     return rows[is_first], partition[is_first], np.bitwise_or.reduceat(states, np.flatnonzero(is_first))
 
+
+_SMALL = 2**16
 
 _PER_EVENT = ("t_ms", "hi_ms", "clock", "order")
 

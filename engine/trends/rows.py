@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from engine.errors import UnsupportedQueryError
-from engine.events import AttributeType, Int64Array
+from engine.events import AttributeType
 from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
 from engine.language import ast
 from engine.matching.output.rows import Expectation, MatchRow
 from engine.plan.trends.model import Number, NumberKind, TrendPlan
 from engine.stream.interner import Interner
-from engine.stream.key_table import KeyTable
-from engine.trends.evidence import Group, TrendEvidence
-from engine.trends.numbers import MOST_WHOLE, Quantity, Scaled, calculated, n_bits, number_of, whole_of
-
-SPARE_BITS = 2
-"""Beyond those of EXACT limbs hold so many for sure: the size of what has been rounded may be one too large."""
+from engine.trends.evidence import TrendEvidence
+from engine.trends.numbers import MOST_WHOLE, Quantity, Scaled, calculated
+from engine.trends.totals import Place, Totals, group_value
 
 _Value = Quantity | str | bool | None
 
@@ -35,63 +32,19 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-@dataclass
-class _Totals:
-    """The numbers of one window and group; `is_exact`: none of the whole ones has been rounded; `marks`: of `Sums`;
-    `size`: bits of its trends where these are more than EXACT has room for."""
-
-    numbers: list[Quantity | None]
-    is_exact: bool = True
-    marks: int = 0
-    size: int = 0
-
-
 class TrendRows:
-    """Makes the rows of closed windows."""
+    """Makes the rows of one query from the totals of its graph, whose plan is `shared`."""
 
-    def __init__(self, plan: TrendPlan, interner: Interner) -> None:
+    def __init__(self, plan: TrendPlan, shared: TrendPlan, interner: Interner) -> None:
         self._plan = plan
         self._interner = interner
-        self._kinds = [None, *(number.kind for number in plan.numbers)]
-        self._whole = [True, *(number.is_exact for number in plan.numbers)]
-        self._totals: dict[tuple[int, tuple[float, ...]], _Totals] = {}
+        self._places = [0, *(1 + shared.numbers.index(number) for number in plan.numbers)]
 
-    def add(self, results: ta.Results, keys: KeyTable) -> None:
-        """Take the windows of partitions; those of one group are put together."""
-        n_rows, n_numbers, width = int(results.n_rows[0]), len(self._kinds), self._plan.n_numbers
-        groups = keys.values(results.partition[:n_rows])[:, list(self._plan.groups)].tolist()
-        whole, real, scale = (part[: n_rows * width].tolist() for part in results[3:6])
-        marks = results.marks[:n_rows].tolist()
-        for row, window in enumerate(results.window[:n_rows].tolist()):
-            at = row * width
-            numbers = [self._number(k, whole[at + k], real[at + k], scale[at + k]) for k in range(n_numbers)]
-            has_limbs = self._plan.n_limbs > 0 and marks[row] == 0
-            size = n_bits(numbers[0]) if has_limbs and numbers[0] is not None else 0
-            has_limbs &= size <= self._plan.query.exact_bits + SPARE_BITS
-            if has_limbs:
-                numbers = self._exact(numbers, whole[at : at + width])
-                size = 0
-            is_exact = has_limbs or not any(scale[at + k] for k in range(n_numbers) if self._whole[k])
-            known = self._totals.setdefault((window, tuple(groups[row])), _Totals([None] * n_numbers))
-            known.numbers = [
-                _joined(kind, mine, its, exact=has_limbs)
-                for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
-            ]
-            whole_ones = (number for number, is_whole in zip(known.numbers, self._whole, strict=True) if is_whole)
-            known.marks |= marks[row]
-            known.size = max(known.size, size)
-            known.is_exact &= is_exact and all(number is None or isinstance(number, int) for number in whole_ones)
-
-    def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
-        if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
-            return real if scale else None
-        return number_of(whole, real, scale)
-
-    def _exact(self, numbers: Sequence[Quantity | None], propagated: Sequence[int]) -> list[Quantity | None]:
-        """Whole numbers from their limbs, which hold them as long as the trends are not too many."""
-        n_limbs = self._plan.n_limbs
-        firsts = zip(numbers, self._plan.first_limbs, strict=True)
-        return [whole_of(propagated[first : first + n_limbs]) if first else its for its, first in firsts]
+    def of(self, found: Mapping[Place, Totals], evidence: TrendEvidence | None = None) -> list[MatchRow]:
+        """The rows by window, then by group; with the events that each is of, where they are kept."""
+        rows = (self._row(window, group, found[window, group]) for window, group in sorted(found, key=self._place))
+        told = (row for row in rows if row is not None)
+        return list(told) if evidence is None else [self._with_events(row, evidence) for row in told]
 
     def _too_large(self, window: int, what: str, size: int, about: str = "") -> UnsupportedQueryError:
         query = self._plan.query
@@ -105,44 +58,25 @@ class TrendRows:
             + "shorter windows, stricter conditions, or leave EXACT out: numbers are rounded then, and say so",
         )
 
-    def groups(self, keys: KeyTable, partitions: Int64Array) -> dict[int, Group]:
-        """The group of each of these partitions, as rows have it."""
-        values = keys.values(partitions)[:, list(self._plan.groups)].tolist()
-        return {
-            partition: tuple(self._group_value(k, value) for k, value in zip(self._plan.groups, group, strict=True))
-            for partition, group in zip(partitions.tolist(), values, strict=True)
-        }
-
-    def take(self, evidence: TrendEvidence | None = None) -> list[MatchRow]:
-        """The rows of all that was added, by window, then by group; with the events that each is of, where they are
-        kept."""
-        found, self._totals = self._totals, {}
-        rows = (self._row(window, group, found[window, group]) for window, group in sorted(found, key=self._place))
-        told = (row for row in rows if row is not None)
-        return list(told) if evidence is None else [self._with_events(row, evidence) for row in told]
-
     def _with_events(self, row: MatchRow, evidence: TrendEvidence) -> MatchRow:
         found = evidence.of(tuple(value for _, value in row.key), row.first_lo_ms // self._plan.slide_ms)
         return replace(row, bindings=found.bindings, n_events=found.n_events)
 
-    def _place(self, at: tuple[int, tuple[float, ...]]) -> tuple[object, ...]:
+    def _place(self, at: Place) -> tuple[object, ...]:
         window, group = at
         values = [self._group_value(k, value) for k, value in zip(self._plan.groups, group, strict=True)]
         return window, tuple((isinstance(value, str), value) for value in values)
 
     def _group_value(self, component: int, value: float) -> EventValue:
-        kind = self._plan.attribute_types[self._plan.components[component].attribute]
-        if kind is AttributeType.STRING:
-            return self._interner.text(int(value))
-        return int(value) if kind is AttributeType.INT else value
+        return group_value(self._plan, self._interner, component, value)
 
-    def _row(self, window: int, group: tuple[float, ...], totals: _Totals) -> MatchRow | None:
+    def _row(self, window: int, group: tuple[float, ...], totals: Totals) -> MatchRow | None:
         plan = self._plan
         key = {
             plan.components[k].attribute: self._group_value(k, value)
             for k, value in zip(plan.groups, group, strict=True)
         }
-        row = _RowValues(plan, key, totals.numbers)
+        row = _RowValues(plan, key, [totals.numbers[place] for place in self._places])
         if plan.query.having is not None and row.value(plan.query.having) is not True:
             return None
         if totals.size:
@@ -160,7 +94,7 @@ class TrendRows:
             bindings={},
             confidence=1.0,
             values={name: _shown(value) for name, value in values.items()},
-            exact=totals.is_exact and not row.is_rounded,
+            exact=all(totals.is_exact[place] for place in self._places) and not row.is_rounded,
             window=(start_ms, start_ms + plan.within_ms),
             expected=_expectation(totals.marks),
         )
@@ -170,16 +104,6 @@ def _expectation(marks: int) -> Expectation | None:
     if marks & ta.IS_BOUND:
         return Expectation.UPPER_BOUND
     return Expectation.EXPECTED if marks & ta.IS_EXPECTED else None
-
-
-def _joined(kind: NumberKind | None, one: Quantity | None, other: Quantity | None, *, exact: bool) -> Quantity | None:
-    if one is None or other is None:
-        return other if one is None else one
-    if kind is NumberKind.LEAST:
-        return min(one, other)
-    if kind is NumberKind.GREATEST:
-        return max(one, other)
-    return calculated("+", one, other, exact=exact)
 
 
 def _shown(value: _Value) -> EventValue:

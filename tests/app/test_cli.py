@@ -334,7 +334,7 @@ def test_answers_as_json(filled: Path) -> None:
 
     config = ("-c", filled)
     firing, resolved = (str(a["id"]) for a in alerts_of(filled))
-    assert told("check", *config) == {"problems": [], "warnings": [], "queries": 1, "receivers": 0}
+    assert told("check", *config) == {"problems": [], "warnings": [], "queries": 1, "receivers": 0, "shared": []}
     (tested,) = told("test", filled.parent / "queries", code=1)
     assert (tested["passed"], tested["cases"]) == (False, [])
     assert "needs a test file" in tested["complaints"][0]

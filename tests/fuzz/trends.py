@@ -6,7 +6,8 @@ from engine import compile_query
 from engine.errors import QueryError
 from engine.reference import reference_output
 from tests.engine.trends.evaluation import check, check_events, check_overlaps
-from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
+from tests.engine.trends.sharing import check_sharing
+from tests.engine.trends.trend_strategies import SCHEMA, SharingCase, TrendCase
 
 
 def look_at_trends(case: TrendCase) -> None:
@@ -32,4 +33,9 @@ def look_at_overlaps(case: TrendCase) -> None:
     check_events(compile_query(f"{case.query} ALERT warning 'found'", SCHEMA), case)
 
 
-__all__ = ["look_at_overlaps", "look_at_trends"]
+def look_at_shared_trends(case: SharingCase) -> None:
+    """Several queries in one engine, with restarts, reloads and threads, against each alone."""
+    check_sharing(case)
+
+
+__all__ = ["look_at_overlaps", "look_at_shared_trends", "look_at_trends"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from engine.kernels.compile.ways import leaf
+from engine.kernels.compile.ways import inlined, leaf
 from engine.kernels.trends.arrays import (
     COLUMN,
     KIND,
@@ -32,7 +32,8 @@ _LARGEST_REAL = 2.0**1000
 
 @leaf
 def end_of_run(template, batch, first):
-    """The number of the first event after `first` that is not read together with it."""
+    """The number of the first event after `first` that is not read together with it. It is the same whatever is
+    propagated, so that queries that share a graph have the numbers that each has alone."""
     states = batch.states[first]
     after = first + 1
     if template.sizes[N_LIMBS] > 0:
@@ -50,19 +51,6 @@ def end_of_run(template, batch, first):
         and batch.t_ms[after] == batch.t_ms[first]
     ):
         after += 1
-    for entry in range(template.contributions.shape[0]):
-        kind = template.contributions[entry, KIND]
-        if kind in (OF_WHOLE_VALUES, OF_REAL_VALUES):
-            largest = _LARGEST_WHOLE if kind == OF_WHOLE_VALUES else _LARGEST_REAL
-            column = template.contributions[entry, COLUMN]
-            total = 0.0
-            for at in range(first, after):
-                value = batch.columns[column, batch.rows[at]]
-                if not math.isnan(value):
-                    total += abs(value)
-                if total > largest:
-                    after = max(first + 1, at)
-                    break
     return after
 
 
@@ -84,6 +72,7 @@ def contribute_together(template, batch, scratch, state, first, after, n_windows
         kind = template.contributions[entry, KIND]
         column = template.contributions[entry, COLUMN]
         total = 0.0
+        size = 0.0
         n_known = 0
         if kind == OF_EVENTS:
             n_known = n_events
@@ -97,24 +86,38 @@ def contribute_together(template, batch, scratch, state, first, after, n_windows
                     is_more = template.ways[number] == GREATEST and value > total
                     if n_known == 1 or is_more or (template.ways[number] == LEAST and value < total):
                         total = value
-                else:
+                elif kind in (OF_WHOLE_VALUES, OF_REAL_VALUES):
+                    if size > 0.0 and size + abs(value) > (
+                        _LARGEST_WHOLE if kind == OF_WHOLE_VALUES else _LARGEST_REAL
+                    ):
+                        _add_total(scratch, number, n_numbers, n_windows, total, kind == OF_WHOLE_VALUES)
+                        total = 0.0
+                        size = 0.0
                     total += value
+                    size += abs(value)
         if n_known == 0:
             continue
         if kind in (OF_EVENTS, OF_KNOWN):
             total = float(n_known)
+        if kind != OF_EXTREMES:
+            _add_total(scratch, number, n_numbers, n_windows, total, kind != OF_REAL_VALUES)
+            continue
         for window in range(n_windows):
-            count = window * n_numbers
-            if whole[count] == 0:
-                continue
-            if kind == OF_EXTREMES:
-                enter_extreme(template.ways[number], real, scale, count + number, total)
-            else:
-                is_whole = kind in (OF_EVENTS, OF_KNOWN, OF_WHOLE_VALUES)
-                add_product(whole, real, scale, count + number, total, is_whole, whole, real, scale, count)
+            if whole[window * n_numbers] != 0:
+                enter_extreme(template.ways[number], real, scale, window * n_numbers + number, total)
     for window in range(n_windows):
         if whole[window * n_numbers] != 0:
             multiply(whole, real, scale, window * n_numbers, n_events)
+
+
+@inlined
+def _add_total(scratch, number, n_numbers, n_windows, total, is_whole):
+    """Once for each trend that each of the events gets."""
+    whole, real, scale = scratch.whole, scratch.real, scratch.scale
+    for window in range(n_windows):
+        count = window * n_numbers
+        if whole[count] != 0:
+            add_product(whole, real, scale, count + number, total, is_whole, whole, real, scale, count)
 
 
 __all__ = ["contribute_together", "end_of_run"]

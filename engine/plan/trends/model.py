@@ -94,7 +94,8 @@ class VariableReads:
 class TrendPlan(Plan):
     """`joins`: of the positive template; `end_way`: how the last events are summed up that nothing negated follows.
     `instant`: negated templates whose trends' latest start is their end. `groups`: the key components of GROUP BY.
-    `derived`: programs of values that are compared, each of one event. `returning`: states of the positive template
+    `derived`: programs of values that are compared, each of one event. `n_read_columns`: the first columns of programs,
+    those that predicates read; the others are aggregated. `returning`: states of the positive template
     whose events may be read once more on the way on, where the order of events is not known."""
 
     templates: Templates
@@ -107,6 +108,7 @@ class TrendPlan(Plan):
     end_way: JoinWay
     instant: frozenset[int]
     derived: tuple[int, ...]
+    n_read_columns: int
     returning: frozenset[int]
 
     @property

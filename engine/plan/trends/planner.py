@@ -76,6 +76,7 @@ class _Planner:
             self._join(templates.positive, source, target, cuts, instant)
             for (source, target), cuts in templates.positive.transitions.items()
         )
+        n_read_columns = self.builder.n_columns
         numbers = self._numbers()
         end_cuts = frozenset[int]().union(*templates.positive.ends.values())
         assert query.strategy is not None
@@ -111,6 +112,7 @@ class _Planner:
             end_way=JoinWay.SUM if end_cuts <= instant else JoinWay.SCAN,
             instant=instant,
             derived=tuple(self.derived.values()),
+            n_read_columns=n_read_columns,
             returning=returning_states(templates.positive, joins),
         )
         self._check_size(len(templates.positive.states), plan.n_numbers)

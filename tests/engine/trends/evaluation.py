@@ -15,7 +15,7 @@ from engine.reference import reference_output
 from engine.reference.observed import observe
 from engine.reference.trends import _Trends, _worlds
 from engine.runtime.engine import Engine
-from engine.trends import intake, memory, overlaps, runtime
+from engine.trends import graph, intake, memory, overlaps
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
 
 
@@ -53,8 +53,8 @@ def check(query: CompiledQuery, case: TrendCase) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "LEAST_INDEXED", 0)
         patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
-        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
-        patch.setattr(runtime, "RESULTS", 1)
+        patch.setattr(graph, "LEAST_FORGOTTEN", 0)
+        patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
         assert shown(evaluated(query, case.stream, SCHEMA)) == expected
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
@@ -74,8 +74,8 @@ def check_overlaps(query: CompiledQuery, case: TrendCase) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "LEAST_INDEXED", 0)
         patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
-        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
-        patch.setattr(runtime, "RESULTS", 1)
+        patch.setattr(graph, "LEAST_FORGOTTEN", 0)
+        patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
         patch.setattr(overlaps, "LEAST_MEMBERS", 1)
         patch.setattr(overlaps, "LEAST_ENTRIES", 1)
@@ -130,7 +130,7 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
         assert row_from_json(row.query, row_to_json(row)) == row
     assert told(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == told(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
+        patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(intake, "PAIRS", 1)
         assert told(evaluated(query, case.stream, SCHEMA, case.cuts)) == told(rows)
 

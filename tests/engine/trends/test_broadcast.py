@@ -11,7 +11,7 @@ from engine.compiled.query import compile_query
 from engine.events import EventBatch
 from engine.trends import intake
 from engine.trends.broadcast import Agreement, Part, slices
-from engine.trends.runtime import TrendRuntime
+from engine.trends.graph import TrendGraph
 from tests.engine.trends.evaluation import evaluated, shown
 from tests.engine.trends.trend_strategies import SCHEMA
 from tests.examples import examples
@@ -86,13 +86,13 @@ def test_pairs_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = crossed(300, 300)
     whole = shown(evaluated(query, stream, SCHEMA))
     sizes: list[int] = []
-    take_in = TrendRuntime._take_in
+    take_in = TrendGraph._take_in
 
-    def counted(self: TrendRuntime, batch: intake.Coming) -> None:
+    def counted(self: TrendGraph, batch: intake.Coming) -> None:
         sizes.append(len(batch.batch.rows))
         take_in(self, batch)
 
-    monkeypatch.setattr(TrendRuntime, "_take_in", counted)
+    monkeypatch.setattr(TrendGraph, "_take_in", counted)
     monkeypatch.setattr(intake, "PAIRS", 1_000)
     assert shown(evaluated(query, stream, SCHEMA)) == whole
     assert sum(sizes) > 90_000

@@ -108,6 +108,67 @@ def overlap_cases(draw: st.DrawFn, max_events: int = 6) -> TrendCase:
     return TrendCase(query, rows, tuple(sorted(cuts)))
 
 
+@dataclass(frozen=True)
+class SharingCase:
+    """Queries of which many differ in windows, groups, thresholds and what they return alone. `absent`: the queries
+    that are not there in the part before each cut and after the last one; the second part has all again."""
+
+    queries: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    cuts: tuple[int, ...]
+    absent: tuple[frozenset[int], ...]
+
+    @property
+    def stream(self) -> EventBatch:
+        """All events."""
+        return EventBatch.from_rows(self.rows, SCHEMA)
+
+
+_ROUNDED = (0.1, 0.7, 1e6 + 0.3, 1e300, float("nan"))
+"""Of which sums are rounded."""
+
+_LARGE = (1, 2, 3, 2**52 + 1)
+"""Of which some are too large to be added up in doubles."""
+
+
+@st.composite
+def sharing_cases(draw: st.DrawFn, max_events: int = 9, max_width_ms: int = 0) -> SharingCase:
+    """Up to five queries of one pattern."""
+    pattern = draw(st.sampled_from(tuple(p for p in PATTERNS if max_width_ms == 0 or "NOT" not in p)))
+    variables = _positive(pattern)
+    predicates = draw(st.lists(_predicates(variables), max_size=1))
+    key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
+    where = [key, *predicates] if key else predicates
+    windows = draw(st.lists(st.tuples(st.integers(4, 8), st.integers(1, 5)), min_size=1, max_size=2))
+    groups = draw(st.lists(st.sampled_from(["", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]), min_size=1, max_size=2))
+    ties = draw(st.sampled_from(["", "TIES SOURCE"]))
+    exact = draw(st.sampled_from(["", "", "EXACT"]))
+
+    def query() -> str:
+        within, slide = draw(st.sampled_from(windows))
+        v = draw(st.sampled_from(variables))
+        asked = draw(st.lists(st.sampled_from(_returned(v)), min_size=1, max_size=4, unique=True))
+        having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
+        told = draw(st.sampled_from(["", "", "ALERT warning 'found'"]))
+        return (
+            f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {draw(st.sampled_from(groups))} "
+            f"WITHIN {within} SLIDE {slide} {having} {ties} {exact} RETURN {', '.join(asked)} {told}"
+        )
+
+    n_queries = draw(st.integers(2, 5))
+    queries = tuple(query() for _ in range(n_queries))
+    rows = draw(_events(max_events, max_width_ms, _ROUNDED, _LARGE))
+    cuts = tuple(sorted(draw(st.sets(st.integers(0, 14), min_size=2, max_size=4))))
+    some = st.frozensets(st.integers(0, n_queries - 1), max_size=2)
+    absent = tuple(draw(some) for _ in range(len(cuts) + 1))
+    return SharingCase(queries, rows, cuts, absent)
+
+
+def _returned(v: str) -> list[str]:
+    return ["COUNT(*)", f"COUNT({v}) AS n", f"SUM({v}.x) AS sx", f"SUM({v}.y) AS sy", f"AVG({v}.y) AS ay",
+            f"MIN({v}.y) AS iy", f"MAX({v}.x) AS ax", f"SUM({v}.x) / COUNT(*) AS per"]  # fmt: skip
+
+
 @st.composite
 def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
     pattern = draw(st.sampled_from(patterns))
@@ -120,9 +181,7 @@ def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
     slide = draw(st.integers(1, 9))
     ties = draw(st.sampled_from(["", "TIES SOURCE"]))
     v = draw(st.sampled_from(variables))
-    returned = ["COUNT(*)", f"COUNT({v}) AS n", f"SUM({v}.x) AS sx", f"SUM({v}.y) AS sy", f"AVG({v}.y) AS ay",
-                f"MIN({v}.y) AS iy", f"MAX({v}.x) AS ax", f"SUM({v}.x) / COUNT(*) AS per"]  # fmt: skip
-    asked = draw(st.lists(st.sampled_from(returned), min_size=1, unique=True))
+    asked = draw(st.lists(st.sampled_from(_returned(v)), min_size=1, unique=True))
     having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
     exact = draw(st.sampled_from(["", "", "EXACT", "EXACT 64 BITS"]))
     query = f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {group} WITHIN {within} SLIDE {slide}"
@@ -130,8 +189,11 @@ def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
 
 
 @st.composite
-def _events(draw: st.DrawFn, max_events: int, max_width_ms: int = 0) -> tuple[dict[str, Any], ...]:
-    number = st.one_of(st.integers(0, 3), st.none())
+def _events(
+    draw: st.DrawFn, max_events: int, max_width_ms: int = 0,
+    real: Sequence[float] = (0.5, 1.0, -2.0, float("nan")), whole: Sequence[int] = (0, 1, 2, 3),
+) -> tuple[dict[str, Any], ...]:  # fmt: skip
+    number = st.one_of(st.sampled_from(whole), st.none())
     found: list[dict[str, Any]] = draw(
         st.lists(
             st.fixed_dictionaries(
@@ -140,7 +202,7 @@ def _events(draw: st.DrawFn, max_events: int, max_width_ms: int = 0) -> tuple[di
                     "t": st.integers(0, 12),
                     "width": st.integers(0, max_width_ms),
                     "x": number,
-                    "y": st.one_of(st.sampled_from([0.5, 1.0, -2.0, float("nan")]), st.none()),
+                    "y": st.one_of(st.sampled_from(real), st.none()),
                     "g": st.sampled_from(["u", "u", "v", None]),
                     "h": st.sampled_from([1, 1, 2, None]),
                 }
@@ -163,4 +225,4 @@ def _events(draw: st.DrawFn, max_events: int, max_width_ms: int = 0) -> tuple[di
     )
 
 
-__all__ = ["PATTERNS", "SCHEMA", "TrendCase", "overlap_cases", "trend_cases"]
+__all__ = ["PATTERNS", "SCHEMA", "SharingCase", "TrendCase", "overlap_cases", "sharing_cases", "trend_cases"]

@@ -1,0 +1,111 @@
+"""Which trend queries share what: a graph, with what any of them needs propagated, or the events that they take in."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.events import Int64Array
+from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.planner import MAX_NUMBERS
+
+
+def intake_meaning(plan: TrendPlan) -> Hashable:
+    """Equal for queries that take the same events into the same states and partitions, whatever their windows and
+    whatever they return."""
+    programs, templates = plan.programs, (plan.templates.positive, *plan.templates.negated)
+    return (
+        plan.types,
+        plan.ties,
+        tuple(template.states for template in templates),
+        plan.components,
+        plan.reads,
+        plan.derived,
+        programs.code.tobytes(),
+        programs.bounds.tobytes(),
+        programs.constants.tobytes(),
+        programs.string_constants,
+        programs.columns[: plan.n_read_columns],
+    )
+
+
+def graph_meaning(plan: TrendPlan) -> Hashable:
+    """Equal for queries whose graphs differ by no more than the numbers that are propagated."""
+    templates = (plan.templates.positive, *plan.templates.negated)
+    return (
+        intake_meaning(plan),
+        plan.within_ms,
+        plan.slide_ms,
+        plan.query.exact_bits,
+        tuple(
+            tuple(tuple(sorted(part.items())) for part in (template.starts, template.ends, template.transitions))
+            for template in templates
+        ),
+        tuple((join.source, join.target, join.way, join.compared, join.programs, join.cuts) for join in plan.joins),
+        plan.end_way,
+        plan.instant,
+        plan.returning,
+    )
+
+
+def shared_plan(plans: Sequence[TrendPlan], columns: Sequence[str] = ()) -> TrendPlan | None:
+    """The plan of a graph for queries of one `graph_meaning`: with the numbers of all of them, with these columns
+    beside their own, and told of if one is. None where it would be too large."""
+    numbers = tuple(dict.fromkeys(number for plan in plans for number in plan.numbers))
+    first = next((plan for plan in plans if plan.is_told), plans[0])
+    read = first.programs.columns[: first.n_read_columns]
+    more = {name for plan in plans for name in plan.programs.columns}.union(columns).difference(read)
+    found = replace(first, numbers=numbers, programs=replace(first.programs, columns=(*read, *sorted(more))))
+    size = len(found.templates.positive.states) * found.n_windows * found.n_numbers
+    return found if size <= MAX_NUMBERS else None
+
+
+def number_places(own: TrendPlan, shared: TrendPlan) -> Int64Array:
+    """Where the numbers of a query are among those of a graph, with their limbs, int64 (own.n_numbers,)."""
+    order = [0, *(1 + shared.numbers.index(number) for number in own.numbers)]
+    firsts = [shared.first_limbs[place] for place in order]
+    return np.array([*order, *(first + limb for first in firsts if first for limb in range(own.n_limbs))], np.int64)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The other queries with which one has a graph in common, and those with which it takes in the same events."""
+
+    graph: tuple[str, ...]
+    intake: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        parts = [
+            f"one graph with {', '.join(self.graph)}" if self.graph else "",
+            f"what is taken in of the stream with {', '.join(self.intake)}" if self.intake else "",
+        ]
+        return "; ".join(filter(None, parts))
+
+    def explain(self) -> str:
+        """The same as a line of `explain`."""
+        return f"shared     {self.text}"
+
+
+def shared_by(plans: Mapping[str, TrendPlan]) -> dict[str, Shared]:
+    """By name, for queries that get the same events and have no past; those that share nothing are left out."""
+    graphs = {name: graph_meaning(plan) for name, plan in plans.items()}
+    told = {graphs[name] for name, plan in plans.items() if plan.is_told}
+    intakes = {name: (intake_meaning(plan), graphs[name] in told) for name, plan in plans.items()}
+    by_graph, by_intake = dict[Hashable, list[str]](), dict[Hashable, list[str]]()
+    for name in plans:
+        by_graph.setdefault(graphs[name], []).append(name)
+        by_intake.setdefault(intakes[name], []).append(name)
+    found = {}
+    for name in plans:
+        of_graph, of_intake = by_graph[graphs[name]], by_intake[intakes[name]]
+        if len(of_intake) > 1:
+            same = tuple(other for other in of_graph if other != name)
+            found[name] = Shared(same, tuple(other for other in of_intake if other != name and other not in same))
+    return found
+
+
+__all__ = ["Shared", "graph_meaning", "intake_meaning", "number_places", "shared_by", "shared_plan"]

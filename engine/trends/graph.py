@@ -1,0 +1,293 @@
+"""The graph of one trend query, or of several that differ in what they return: events in, the totals of closed windows
+out (GRETA, sections 4 to 7)."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import FOREVER_MS, Int64Array
+from engine.kernels.programs.opcodes import MAX_STACK
+from engine.kernels.trends import arrays as ta
+from engine.kernels.trends import graph
+from engine.matching.protocol import Limits
+from engine.plan.trends.model import TrendPlan
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
+from engine.trends.evidence import Reached, TrendEvidence
+from engine.trends.intake import Coming, TrendIntake
+from engine.trends.memory import TrendMemory
+from engine.trends.overlaps import TrendOverlaps
+from engine.trends.template_arrays import trend_tables
+from engine.trends.totals import Place, Totals, TrendTotals, groups_of
+
+LEAST_FORGOTTEN = 1024
+"""Partitions without an open window after which they are forgotten."""
+
+RESULTS = 1024
+"""Closed windows of partitions that are told at once."""
+
+
+class Member(Protocol):
+    """A query of a graph."""
+
+    plan: TrendPlan
+
+    def use(self, graph: TrendGraph, /) -> None:
+        """Take part in another one, in place of this."""
+
+    def take(self, found: Mapping[Place, Totals], /) -> None:
+        """Windows that are closed."""
+
+
+class TrendGraph:
+    """What trend queries of one `graph_meaning` keep of one stream; `plan` has the numbers of all of them.
+
+    Each query takes part as a member: with its GROUP BY, and with events where people are told of its rows.
+    """
+
+    def __init__(self, plan: TrendPlan, interner: Interner, limits: Limits) -> None:
+        self.plan = plan
+        self.limits = limits
+        self._interner = interner
+        self._tables = trend_tables(plan, plan.programs.with_strings(interner.constant))
+        self.intake = TrendIntake(plan, self._tables)
+        self._memory = TrendMemory(self._tables)
+        self._overlaps = TrendOverlaps(plan, self._tables, self._memory, limits.trend_overlap)
+        self.evidence: dict[tuple[int, ...], TrendEvidence] = {}
+        """Of rows that people are told of, by the key components of GROUP BY."""
+        self.members: weakref.WeakSet[Member] = weakref.WeakSet()
+        self._totals: dict[tuple[int, ...], TrendTotals] = {}
+        sizes = self._tables.template.sizes
+        n_numbers = int(sizes[ta.N_NUMBERS])
+        self._results = _new_results(max(RESULTS, 4 * int(sizes[ta.N_WINDOWS])), n_numbers)
+        whole = np.zeros(int(sizes[ta.N_WINDOWS]) * n_numbers, np.int64)
+        self._scratch = ta.Scratch(
+            whole, whole.view(np.float64), np.zeros(len(whole), np.int32),
+            np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK),
+        )  # fmt: skip
+        self.watermark_ms = -FOREVER_MS
+        self.is_new = True
+        """Whether nothing is known yet."""
+        self.is_advanced = False
+        """Whether it has come further than what it was made from: the indexes that it has made since are its own."""
+        self._failure: Exception | None = None
+        self._saved: dict[str, pa.Table] | None = None
+        self._lock = threading.Lock()
+
+    def add(self, member: Member, evidence: TrendEvidence | None = None) -> None:
+        """One more query; `evidence`: what is known of its events, None: nothing yet."""
+        self.members.add(member)
+        if member.plan.is_told and member.plan.groups not in self.evidence:
+            self.evidence[member.plan.groups] = evidence or TrendEvidence(self._tables.variables)
+
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> None:
+        """Take in a batch, once for all members, and hand each what its windows come to; see `Runtime.advance`."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if len(self.members) > 1 and watermark_ms <= self.watermark_ms:  # another member was first
+                return
+            try:
+                self._advance(stream, watermark_ms)
+            except Exception as error:
+                self._failure = error
+                raise
+
+    def _advance(self, stream: StreamColumns, watermark_ms: int) -> None:
+        members = list(self.members)
+        self._totals = {groups: TrendTotals(self.plan, groups) for groups in {each.plan.groups for each in members}}
+        self._forget_events()
+        self.is_new, self.is_advanced, self._saved = False, True, None
+        coming = self.intake.candidates(stream, are_held=len(self._overlaps) > 0)
+        if len(coming):
+            for batch in self.intake.batches(coming, stream):
+                self._take_in(batch)
+        for _ in self._overlaps.advance(watermark_ms, self._results, self._scratch):
+            self._hand_over()
+        self._close(watermark_ms)
+        self.intake.forget(watermark_ms - 1 - self.plan.within_ms)
+        if self.evidence:
+            for told in self._overlaps.take_retired(self._last_window(watermark_ms)):
+                self._note(told, told.ids)
+        self._forget_partitions()
+        self.watermark_ms = watermark_ms
+        for each in members:
+            each.take(self._totals[each.plan.groups].found)
+        self._totals = {}
+
+    def _note(self, reached: Reached, ids: np.ndarray) -> None:
+        """Events of rows that people are told of."""
+        partitions = np.unique(reached.partition)
+        for groups, evidence in self.evidence.items():
+            evidence.add(reached, ids, groups_of(self.plan, self._interner, groups, self.intake.keys, partitions))
+
+    def _forget_events(self) -> None:
+        """Of windows that all members have told."""
+        for evidence in self.evidence.values():
+            evidence.forget(self._last_window(self.watermark_ms))
+
+    def _take_in(self, coming: Coming) -> None:
+        """Partitions in which times overlap are gone through one by one, the others together."""
+        batch, ids = coming.batch, coming.ids
+        overlapping = self._overlapping(coming)
+        self._memory.reserve_partitions(len(self.intake.keys))
+        if len(overlapping):
+            apart = np.zeros(len(self.intake.keys), np.bool_)
+            apart[overlapping] = True
+            is_apart = apart[batch.partition]
+            rows = np.flatnonzero(~is_apart)
+            batch, ids = _part(batch, rows), ids[rows] if self.plan.is_told else ids
+        self._advance_graph(batch)
+        if self.evidence:
+            self._note(batch, ids)
+        if len(overlapping):
+            for _ in self._overlaps.take_in(coming, np.flatnonzero(is_apart), self._results, self._scratch):
+                self._hand_over()
+
+    def _overlapping(self, coming: Coming) -> Int64Array:
+        """Partitions of which an event is held, or gets an interval with this batch."""
+        if coming.is_precise:
+            return np.sort(self._overlaps.partitions)
+        batch = coming.batch
+        is_interval = coming.hi_ms[batch.rows] > batch.t_ms
+        return np.union1d(self._overlaps.partitions, batch.partition[is_interval])
+
+    def _advance_graph(self, batch: ta.Batch) -> None:
+        memory, tables = self._memory, self._tables
+        if tables.stored_states:
+            memory.forget_closed()
+            n_stored = len(tables.stored_states)
+            new = np.zeros((memory.n_partitions, n_stored), np.int64)
+            for stored, state in enumerate(tables.stored_states):
+                read = batch.partition[((batch.states >> state) & 1).astype(np.bool_)]
+                new[:, stored] = np.bincount(read, minlength=memory.n_partitions)
+            memory.index_all(new, batch)
+            memory.reserve_vertices(new.reshape(-1))
+        first, n = 0, len(batch.rows)
+        while first < n:
+            first = graph.advance(
+                tables.template, batch, memory.sums, memory.vertices, memory.indexes, self._results, self._scratch,
+                first,
+            )  # fmt: skip
+            self._hand_over()
+        memory.end_batch()
+
+    def _close(self, watermark_ms: int) -> None:
+        """Tell the windows that end before the watermark."""
+        memory = self._memory
+        last_window = self._last_window(watermark_ms)
+        first = 0
+        while first < memory.n_partitions:
+            first = graph.close_windows(
+                self._tables.template, memory.sums, memory.vertices, self._results, memory.n_partitions, last_window,
+                first,
+            )  # fmt: skip
+            self._hand_over()
+
+    def _last_window(self, watermark_ms: int) -> int:
+        """The last window that ends before the watermark."""
+        return (min(watermark_ms, FOREVER_MS) - 1 - self.plan.within_ms) // self.plan.slide_ms
+
+    def _hand_over(self) -> None:
+        if self._results.n_rows[0]:
+            for totals in self._totals.values():
+                totals.add(self._results, self.intake.keys)
+            self._results.n_rows[0] = 0
+
+    def _forget_partitions(self) -> None:
+        """Partitions without an open window begin anew when an event of theirs comes."""
+        memory = self._memory
+        live = self._is_live()
+        n_dead = len(live) - int(np.count_nonzero(live))
+        if n_dead > max(LEAST_FORGOTTEN, len(live) // 2):
+            kept = np.flatnonzero(live)
+            memory.keep_partitions(kept)
+            self._overlaps.renumber(kept)
+            self.intake.keep(kept)
+
+    # ------------------------------------------------------------------- state
+
+    def with_plan(self, plan: TrendPlan, state: Mapping[str, pa.Table] | None) -> TrendGraph:
+        """A graph without members that knows the same, with other numbers; `state`: None for a new one."""
+        found = TrendGraph(plan, self._interner, self.limits)
+        if state is not None:
+            found.restore(state)
+        found.watermark_ms = self.watermark_ms
+        found.intake.is_shared = self.intake.is_shared
+        return found
+
+    def save(self) -> Mapping[str, pa.Table]:
+        """All but the events that people are told of, with the numbers of all members."""
+        if self._saved is None:
+            self._memory.forget_closed()
+            self._forget_events()
+            self.intake.n_rejected, self._overlaps.n_rejected = self.n_rejected, 0
+            self._saved = {**self.intake.save(), **self._memory.save(), **self._overlaps.save()}
+        return self._saved
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when it does not fit."""
+        self.is_new, self._saved = False, None
+        self.intake.restore(state)
+        self._memory.restore(state)
+        self._overlaps.restore(state)
+
+    def renumber(self, other: TrendGraph) -> bool:
+        """Number partitions as another graph does; False where other ones have open windows there."""
+        keys, its = self.intake.keys, other.intake.keys.values()
+        if len(keys) == len(its) and np.array_equal(keys.values(), its):
+            return True
+        live = keys.values()[self._is_live()]
+        if not np.array_equal(np.unique(live, axis=0), np.unique(its[other._is_live()], axis=0)):
+            return False
+        kept = keys.numbers(np.ascontiguousarray(its.T))
+        self._saved = None
+        self._memory.reserve_partitions(len(keys))
+        self._memory.keep_partitions(kept)
+        self._overlaps.renumber(kept)
+        self.intake.keep(kept)
+        return True
+
+    def _is_live(self) -> np.ndarray:
+        """Partitions of which something is known that matters, bool (n_partitions,)."""
+        live = self._memory.is_live
+        live[self._overlaps.partitions] = True
+        return live
+
+    @property
+    def n_rows(self) -> int:
+        """Events kept: those whose edges are looked at one by one, those that partitions to come will have, and those
+        whose times overlap."""
+        return self._memory.n_kept + self.intake.n_waiting + len(self._overlaps)
+
+    @property
+    def n_rejected(self) -> int:
+        """Events with intervals that cannot be taken: see `TrendIntake.candidates` and `TrendOverlaps`."""
+        return self.intake.n_rejected + self._overlaps.n_rejected
+
+
+def _new_results(n: int, n_numbers: int) -> ta.Results:
+    whole = np.zeros(n * n_numbers, np.int64)
+    return ta.Results(
+        np.zeros(1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
+        whole, whole.view(np.float64), np.zeros(n * n_numbers, np.int32), np.zeros(n, np.int64),
+    )  # fmt: skip
+
+
+def _part(batch: ta.Batch, rows: Int64Array) -> ta.Batch:
+    """Some events of a batch; its columns are those of all."""
+    has_reached = batch.reached.shape[1] > 0
+    return batch._replace(
+        rows=batch.rows[rows], partition=batch.partition[rows], t_ms=batch.t_ms[rows], order=batch.order[rows],
+        states=batch.states[rows], ranks=np.take(batch.ranks, rows, axis=1),
+        reached=np.take(batch.reached, rows, axis=1) if has_reached else batch.reached,
+    )  # fmt: skip
+
+
+__all__ = ["LEAST_FORGOTTEN", "RESULTS", "Member", "TrendGraph"]
