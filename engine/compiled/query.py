@@ -96,7 +96,7 @@ class CompiledQuery:
     @cached_property
     def evaluation(self) -> QueryEvaluation:
         """How it is evaluated."""
-        return evaluation_of(self.resolved, self.plan, self.branches)
+        return evaluation_of(self.resolved, self.plan, self.branches, of_matches=bool(self.producers))
 
     @cached_property
     def distribution(self) -> Distribution:

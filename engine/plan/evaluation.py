@@ -62,6 +62,7 @@ class Sheddable(Enum):
     PARTIAL_MATCHES = "partial matches"
     STORED_EVENTS = "events kept for matches to come"
     NOTHING_KEPT = "nothing: a match is one event, so nothing is kept that could be dropped"
+    MATCHES = "nothing: what it keeps are matches of other queries, few and found already"
     EXEMPT = "nothing: its runtime gives up no part of what it keeps"
 
 
@@ -221,6 +222,8 @@ class QueryEvaluation:
     merges_rows: bool
     is_divided_by_key: bool
     is_divided_by_time: bool
+    of_matches: bool = False
+    """Whether it reads matches of other queries."""
 
     def explain_threads(self) -> str:
         """What threads have parts of, for people."""
@@ -233,14 +236,15 @@ class QueryEvaluation:
     @property
     def sheddable(self) -> tuple[Sheddable, ...]:
         """What load shedding may drop of each branch."""
-        if self.runtime in (QueryRuntime.ONE_PLAN, QueryRuntime.UNION):
-            return tuple(branch.sheddable for branch in self.branches)
-        return (Sheddable.EXEMPT,)
+        if self.runtime not in (QueryRuntime.ONE_PLAN, QueryRuntime.UNION):
+            return (Sheddable.EXEMPT,)
+        found = (branch.sheddable for branch in self.branches)
+        return tuple(Sheddable.MATCHES if self.of_matches and s is Sheddable.STORED_EVENTS else s for s in found)
 
     @property
     def is_exempt(self) -> bool:
         """Whether load shedding takes what it costs as it is: nothing can be dropped of some of what it keeps."""
-        return Sheddable.EXEMPT in self.sheddable
+        return not {Sheddable.EXEMPT, Sheddable.MATCHES}.isdisjoint(self.sheddable)
 
     def explain_shedding(self) -> str:
         """What is dropped under overload, for people."""
@@ -255,8 +259,11 @@ class QueryEvaluation:
         return pairs is not None and pairs.independent is not None
 
 
-def evaluation_of(resolved: ResolvedQuery, plan: Plan, branches: Sequence[Plan]) -> QueryEvaluation:
-    """How the query with these plans, and what they have in common, is evaluated."""
+def evaluation_of(
+    resolved: ResolvedQuery, plan: Plan, branches: Sequence[Plan], *, of_matches: bool = False
+) -> QueryEvaluation:
+    """How the query with these plans, and what they have in common, is evaluated; `of_matches`: over matches of
+    others."""
     variables = tuple(name for name, variable in resolved.variables.items() if not variable.negated)
     merges_rows = False
     if resolved.query.within_events is not None:
@@ -280,6 +287,7 @@ def evaluation_of(resolved: ResolvedQuery, plan: Plan, branches: Sequence[Plan])
         merges_rows=merges_rows,
         is_divided_by_key=_is_divided_by_key(plan, branches),
         is_divided_by_time=_is_divided_by_time(resolved, plan, branches),
+        of_matches=of_matches,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch, Float64Array
 from engine.matching.protocol import Limits
 from engine.runtime.composition import compile_queries
-from engine.runtime.shedding.run_shedder import RunStrategy
+from engine.runtime.shedding.run_shedder import RunShedder, RunStrategy
 from engine.runtime.shedding.run_watch import Sampling
 from engine.shedding.overload.detector import Bound
 from tests.engine.runtime.shedding.simulated import SCHEMA, controlled, three_types
@@ -213,3 +214,23 @@ def test_what_is_exempt_still_is(text: str) -> None:
 @pytest.mark.parametrize(("text", "what"), [(AND, "partial matches"), (ANY, "events kept for matches to come")])
 def test_explain_says_what_is_dropped(text: str, what: str) -> None:
     assert compile_query(text, SCHEMA).evaluation.explain_shedding() == what
+
+
+@pytest.mark.parametrize("pattern", ["ANY(2, few x, B y, C z)", "SEQ(few x, B y)"])
+def test_matches_of_other_queries_are_not_dropped(pattern: str) -> None:
+    """They are few, and their own events are dropped already."""
+    few = "PATTERN SEQ(A a, C c) WHERE skip_till_any_match { [k] AND c.x > a.x } WITHIN 10 RETURN a.x AS x"
+    over = f"PATTERN {pattern} WHERE skip_till_any_match WITHIN 30"
+    both, alone = attached({"few": few, "over": over}), attached({"few": few})
+    assert both.exempt == {"over"}
+    assert both.load == alone.load > 0
+
+
+def attached(texts: dict[str, str]) -> RunShedder:
+    """To an engine with these queries that has had some events."""
+    queries = compile_queries(texts, SCHEMA)
+    engine = Engine(queries, SCHEMA)
+    engine.process(three_types(400, 3), 400)
+    shedder = RunShedder({query.name: query for query in queries}, clock=time.monotonic)
+    shedder.attach(engine._runtimes)
+    return shedder
