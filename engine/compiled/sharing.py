@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.compiled.query import CompiledQuery
-from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.sharing import Shared, shared_by
 
 
 def trend_sharing(queries: Iterable[CompiledQuery]) -> dict[str, Shared]:
     """By name; left out are those that share nothing, as queries about the matches of others, which have streams of
     their own."""
-    of_stream = {query.name: query.plan for query in queries if not query.producers}
-    return shared_by({name: plan for name, plan in of_stream.items() if isinstance(plan, TrendPlan)})
+    return shared_by({query.name: query.plan for query in queries if not query.producers})
 
 
 __all__ = ["trend_sharing"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.events import Int64Array
+from engine.plan.model import Plan
 from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.planner import MAX_NUMBERS
 
@@ -90,8 +91,10 @@ class Shared:
         return f"shared     {self.text}"
 
 
-def shared_by(plans: Mapping[str, TrendPlan]) -> dict[str, Shared]:
-    """By name, for queries that get the same events and have no past; those that share nothing are left out."""
+def shared_by(all_plans: Mapping[str, Plan]) -> dict[str, Shared]:
+    """By name, for queries that get the same events and have no past; those that share nothing, or are not about
+    trends, are left out."""
+    plans = {name: plan for name, plan in all_plans.items() if isinstance(plan, TrendPlan)}
     graphs = {name: graph_meaning(plan) for name, plan in plans.items()}
     told = {graphs[name] for name, plan in plans.items() if plan.is_told}
     intakes = {name: (intake_meaning(plan), graphs[name] in told) for name, plan in plans.items()}
