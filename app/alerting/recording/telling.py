@@ -106,7 +106,9 @@ class Telling:
         """Put an alert that fires into its groups, but for those who were told without a group that it does, or who
         are told of an incident in its place."""
         hearing: frozenset[str] | None = frozenset()
-        if alert.inhibited:
+        if alert.inhibited and before is None:
+            hearing = None  # of a new alert the incident is about to come, and no group has it
+        elif alert.inhibited:
             hearing = self._members.hearing(routing, alert)
             self._writer.groups.forget_untold(alert.id, hearing)
 
