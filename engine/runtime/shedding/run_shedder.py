@@ -60,8 +60,8 @@ class RunLoss:
 
 class RunShedder:
     """Observes and drops the runs of an engine's queries, and events that are kept in their place where matches are
-    postponed. Of queries that are exempt (`QueryEvaluation.is_exempt`), or that
-    others need whole (`CompiledQuery.needs_whole`), nothing is dropped."""
+    postponed. Of queries that are exempt (`QueryEvaluation.is_exempt`), or that others need whole
+    (`CompiledQuery.needs_whole`), nothing is dropped."""
 
     def __init__(
         self,
