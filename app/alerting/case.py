@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Row, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from app.alerting.text import at_least_one_text, cut, plain
 from app.store.alert_pages import filtered_later, longest_ms
+from app.store.bulk import in_chunks
 from app.store.models import AlertRow, IncidentMemberRow
 
 MAX_MEMBERS = 50
@@ -25,36 +26,89 @@ MAX_OTHERS = 1_000
 _MAX_SUMMARY_CHARS = 300
 
 
-_COLUMNS = (
-    AlertRow.id,
-    AlertRow.query,
-    AlertRow.severity,
-    AlertRow.state,
-    AlertRow.host,
-    AlertRow.job_id,
-    AlertRow.start_ms,
-    AlertRow.end_ms,
-    AlertRow.summary,
-)
-"""Of alerts what is said of them: an incident may have thousands, and rows are large."""
+class Beside(NamedTuple):
+    """Of an alert what it is counted by."""
 
-Told = Row[str, str, str, str, str | None, str | None, int, int, str]
-"""These columns of an alert."""
+    id: str
+    query: str
+    host: str | None
+    job_id: str | None
+
+
+class Told(NamedTuple):
+    """Of an alert what is said of it: an incident may have thousands, and rows are large."""
+
+    id: str
+    query: str
+    severity: str
+    state: str
+    host: str | None
+    job_id: str | None
+    start_ms: int
+    end_ms: int
+    summary: str
+
+
+_MEMBERS = (
+    select(IncidentMemberRow.incident_id, *(getattr(AlertRow, name) for name in Told._fields))
+    .join(AlertRow, AlertRow.id == IncidentMemberRow.alert_id)
+    .where(IncidentMemberRow.incident_id.in_(bindparam("ids", expanding=True)), AlertRow.merged_into.is_(None))
+    .order_by(AlertRow.start_ms, AlertRow.id)
+)
+_Alert = TypeVar("_Alert", Told, Beside)
 
 
 def case_of(session: Session, incident: AlertRow) -> dict[str, Any]:
     """Members (`id`, `query`, `severity`, `state`, `host`, `summary`; the earliest first), `n_members`, `for` and
     `against` (sentences)."""
-    of = select(*_COLUMNS).join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
-    of = of.where(IncidentMemberRow.incident_id == incident.id, AlertRow.merged_into.is_(None))
-    members = session.execute(of.order_by(AlertRow.start_ms, AlertRow.id)).all()
-    others = _others(session, incident, members)
-    return {
-        "members": [_member(alert) for alert in members[:MAX_MEMBERS]],
-        "n_members": len(members),
-        "for": _speaks_for(incident, members),
-        "against": _speaks_against(incident, members, others),
-    }
+    return Cases(session, [incident]).of(incident)
+
+
+class Cases:
+    """Of several incidents, as one transaction sees them: what they have in common is read once."""
+
+    def __init__(self, session: Session, incidents: Iterable[AlertRow]) -> None:
+        self._session = session
+        self._members: dict[str, list[Told]] = {incident.id: [] for incident in incidents}
+        for chunk in in_chunks(sorted(self._members)):
+            for incident_id, *alert in session.execute(_MEMBERS, {"ids": chunk}):
+                self._members[incident_id].append(Told(*alert))
+        self._beside: dict[tuple[tuple[str, ...], int, int], Sequence[Beside]] = {}
+        self._most = MAX_OTHERS + 1 + max(map(len, self._members.values()), default=0)
+
+    def of(self, incident: AlertRow) -> dict[str, Any]:
+        """See case_of."""
+        members = self._members[incident.id]
+        return {
+            "members": [_member(alert) for alert in members[:MAX_MEMBERS]],
+            "n_members": len(members),
+            "for": _speaks_for(incident, members),
+            "against": _speaks_against(incident, members, self._others(incident, members)),
+        }
+
+    def _others(self, incident: AlertRow, members: Sequence[Told]) -> list[Beside]:
+        """Alerts of the same queries at the same time that are not part of it, the first MAX_OTHERS."""
+        if not members:
+            return []
+        first_ms = min(incident.start_ms, *(alert.start_ms for alert in members))
+        last_ms = max(incident.end_ms, *(alert.end_ms for alert in members))
+        asked = tuple(sorted({alert.query for alert in members})), first_ms, last_ms
+        if (found := self._beside.get(asked)) is None:
+            found = self._beside[asked] = self._at_once(*asked)
+        known = {alert.id for alert in members} | {incident.id}
+        return [alert for alert in found if alert.id not in known][:MAX_OTHERS]
+
+    def _at_once(self, queries: Sequence[str], first_ms: int, last_ms: int) -> list[Beside]:
+        """Alerts of queries that touch a closed interval, the earliest first."""
+        statement = select(AlertRow.id, AlertRow.query, AlertRow.host, AlertRow.job_id).where(
+            filtered_later(AlertRow.query.in_(queries)),  # by time: a query has many
+            AlertRow.start_ms >= first_ms - longest_ms(self._session),
+            AlertRow.start_ms <= last_ms,
+            AlertRow.end_ms >= first_ms,
+            AlertRow.merged_into.is_(None),
+        )
+        rows = self._session.execute(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(self._most))
+        return [Beside(*row) for row in rows]
 
 
 def _member(alert: Told) -> dict[str, Any]:
@@ -68,24 +122,6 @@ def _member(alert: Told) -> dict[str, Any]:
     }
 
 
-def _others(session: Session, incident: AlertRow, members: Sequence[Told]) -> list[Told]:
-    """Alerts of the same queries at the same time that are not part of it."""
-    if not members:
-        return []
-    first_ms = min(incident.start_ms, *(alert.start_ms for alert in members))
-    last_ms = max(incident.end_ms, *(alert.end_ms for alert in members))
-    statement = select(*_COLUMNS).where(
-        filtered_later(AlertRow.query.in_(sorted({alert.query for alert in members}))),  # by time: a query has many
-        AlertRow.start_ms >= first_ms - longest_ms(session),
-        AlertRow.start_ms <= last_ms,
-        AlertRow.end_ms >= first_ms,
-        AlertRow.merged_into.is_(None),
-    )
-    known = {alert.id for alert in members} | {incident.id}
-    found = session.execute(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(MAX_OTHERS + len(known)))
-    return [alert for alert in found if alert.id not in known]
-
-
 def _speaks_for(incident: AlertRow, members: Sequence[Told]) -> list[str]:
     if not members:
         return []
@@ -97,7 +133,7 @@ def _speaks_for(incident: AlertRow, members: Sequence[Told]) -> list[str]:
     return told
 
 
-def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Sequence[Told]) -> list[str]:
+def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Sequence[Beside]) -> list[str]:
     told = []
     if incident.host and (elsewhere := [a for a in members if a.host and a.host != incident.host]):
         hosts = _distinct(elsewhere, lambda alert: alert.host)
@@ -115,12 +151,12 @@ def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Sequenc
     return told
 
 
-def _kinds(alerts: Iterable[Told]) -> str:
+def _kinds(alerts: Iterable[Told] | Iterable[Beside]) -> str:
     counted = Counter(alert.query for alert in alerts)
     return ", ".join(f"{n:,} {query}" for query, n in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _distinct(alerts: Iterable[Told], of: Callable[[Told], str | None]) -> list[str]:
+def _distinct(alerts: Iterable[_Alert], of: Callable[[_Alert], str | None]) -> list[str]:
     return list(dict.fromkeys(value for alert in alerts if (value := of(alert))))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from app.alerting.case import case_of
+from app.alerting.case import Cases
 from app.alerting.dispatch.entering import enter, hears_of
 from app.alerting.dispatch.flush import Flush, Member, Now, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
@@ -315,8 +315,9 @@ class Dispatcher:
         pending = writer.groups.pending(receivers, [look.group.id for look in looks])
         orders = [_in_order(look.found) for look in looks]
         alerts = writer.groups.alerts([member.alert_id for in_order in orders for member in in_order[:MAX_ALERTS]])
+        cases = Cases(writer.session, (alert for alert in alerts.values() if alert.is_incident))
         messages = [
-            self._message(writer, look, in_order, alerts, pending.get(look.group.id, ()))
+            self._message(cases, look, in_order, alerts, pending.get(look.group.id, ()))
             for look, in_order in zip(looks, orders, strict=True)
         ]
         are_new = writer.outbox.add_all(messages)
@@ -341,7 +342,7 @@ class Dispatcher:
 
     def _message(
         self,
-        writer: Writer,
+        cases: Cases,
         look: _Look,
         in_order: Sequence[Member],
         alerts: Mapping[str, AlertRow],
@@ -352,7 +353,7 @@ class Dispatcher:
         assert found.reason is not None, "asked of groups that have something to tell"
         firing = {member.alert_id for member in found.firing}
         snapshots = [
-            _as_told(_snapshot(writer, alerts[member.alert_id]), fires=member.alert_id in firing)
+            _as_told(_snapshot(cases, alerts[member.alert_id]), fires=member.alert_id in firing)
             for member in in_order[:MAX_ALERTS]
         ]
         before = self._resolved_before(pending, in_order)[:MAX_ALERTS]
@@ -451,8 +452,8 @@ def _in_order(found: Flush) -> list[Member]:
     return [*sorted(found.news, key=place), *sorted(found.resolved, key=place), *sorted(going_on, key=place)]
 
 
-def _snapshot(writer: Writer, alert: AlertRow) -> Snapshot:
-    return snapshot_of(alert, case_of(writer.session, alert) if alert.is_incident else None)
+def _snapshot(cases: Cases, alert: AlertRow) -> Snapshot:
+    return snapshot_of(alert, cases.of(alert) if alert.is_incident else None)
 
 
 def _as_told(snapshot: Snapshot, *, fires: bool) -> Snapshot:

@@ -34,9 +34,9 @@ from app.alerting.recording.outcome import NewSilence, Outcome
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.recording.telling import Telling
 from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, reason_of
-from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
+from app.store.writing.known_alerts import Span
 from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
 
@@ -150,7 +150,10 @@ class Recorder:
             info = queries[episode.query]
             from_ms, to_ms = episode.start_ms - info.group_gap_ms, episode.end_ms + info.group_gap_ms
             spans.append(Span(episode.query, episode.key_text, from_ms, to_ms, self._id(episode)))
-        self._writer.rows.look_up(spans)
+        bound = [Span(match.query, match.key_text, match.at_ms, match.at_ms) for of in episodes for match in of.bound]
+        self._writer.rows.look_up([*spans, *bound], with_incidents=bool(bound))
+        if bound and self._writer.rows.known is not None:
+            self._writer.groups.look_up_told(self._writer.rows.known.by_id.keys())
         self._events = (lookup or self.lookup)(self.events_of(episodes))
 
     def events_of(self, episodes: Sequence[Episode]) -> list[str]:

@@ -52,10 +52,12 @@ class Telling:
             self._enter(routing, alert, before, again=again)
         if routing is not None and alert.state != State.RESOLVED:
             return
-        snapshot = snapshot_of(alert, case_of(self._writer.session, alert) if alert.is_incident else None)
+        snapshot = snapshot_of(alert)
         by_labels = fingerprint(labels_of(snapshot))
         if routing is not None:  # who was told without one that it fires is told so that it is over
             receivers = {name: of for name, of in receivers.items() if self._told(alert, before, name, by_labels)}
+        if alert.is_incident and receivers:
+            snapshot = snapshot_of(alert, case_of(self._writer.session, alert))
         is_known = bool(receivers) and before is not None and self._had_groups
         by_groups = self._writer.groups.receivers_of(alert.id) if is_known else set()
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)

@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, and_, bindparam, or_, select
 
 from app.store.alert_pages import filtered_later, longest_ms
 from app.store.bulk import Row, in_chunks
-from app.store.known_alerts import Span
 from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, EvidenceValues
 from app.store.writing.gathered import GatheredRows
 from app.store.writing.incidents import has_open_members
+from app.store.writing.known_alerts import Span
 
 # Made once: each in_() of a list of values would be looked at value by value.
 _TO_CLOSE = select(AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id).where(
@@ -160,9 +160,7 @@ class Alerts:
         """A new alert, with all its columns; it is written with what becomes of it until rows are forgotten."""
         alert = AlertRow()
         vars(alert).update(columns)  # nobody has to be told of changes of what is not there yet
-        self._rows.new_alerts[alert.id] = alert
-        if self._rows.known is not None:
-            self._rows.known.add(alert)
+        self._rows.add_alert(alert)
         return alert
 
     def add_change(self, change: Row) -> None:

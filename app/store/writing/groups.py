@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import bindparam, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, update
 
 from app.store.bulk import in_chunks, insert_rows
 from app.store.models import (
@@ -112,6 +112,10 @@ class Groups:
         self._rows = rows
         self._new_groups: dict[str, dict[str, Any]] = {}
         self._new_members: dict[tuple[str, str], dict[str, Any]] = {}
+        self._untold: dict[frozenset[str] | None, set[str]] = {}
+        """Alerts of which nobody, or none of these receivers, need be told any more."""
+        self._told_of: dict[str, list[AlertGroupRow]] = {}
+        """By alert the groups that have told of it, as far as `look_up_told` has asked."""
         rows.write_last(self._write_new)
 
     # ------------------------------------------------------------------ alerts come and go
@@ -143,17 +147,34 @@ class Groups:
         for place in [place for place in self._new_members if place[1] == alert_id]:
             if receivers is None or self._new_groups[place[0]]["receiver"] in receivers:
                 del self._new_members[place]
-        untold = [GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False)]
-        if receivers is not None:
-            of_group = AlertGroupRow.id == GroupMemberRow.group_id
-            untold.append(exists().where(of_group, AlertGroupRow.receiver.in_(sorted(receivers))))
-        gone = delete(GroupMemberRow).where(*untold).execution_options(synchronize_session=False)
-        self._rows.bare_session.execute(gone)
+        self._untold.setdefault(None if receivers is None else frozenset(receivers), set()).add(alert_id)
+
+    def _forget_untold(self) -> None:
+        forgotten, self._untold = self._untold, {}
+        for receivers, alert_ids in forgotten.items():
+            for chunk in in_chunks(sorted(alert_ids)):
+                untold: list[ColumnElement[bool]] = [GroupMemberRow.alert_id.in_(chunk), GroupMemberRow.told.is_(False)]
+                if receivers is not None:
+                    of_group = AlertGroupRow.id == GroupMemberRow.group_id
+                    untold.append(exists().where(of_group, AlertGroupRow.receiver.in_(sorted(receivers))))
+                gone = delete(GroupMemberRow).where(*untold).execution_options(synchronize_session=False)
+                self._rows.bare_session.execute(gone)
+
+    def look_up_told(self, alert_ids: Collection[str]) -> None:
+        """Read at once what `told_group` is asked one by one: only looks at groups change it."""
+        self._told_of |= {alert_id: [] for alert_id in alert_ids}
+        for chunk in in_chunks(sorted(alert_ids)):
+            of = select(GroupMemberRow.alert_id, AlertGroupRow)
+            of = of.join(AlertGroupRow, AlertGroupRow.id == GroupMemberRow.group_id)
+            told = (GroupMemberRow.alert_id.in_(chunk), GroupMemberRow.told.is_(True))
+            for alert_id, group in self._rows.session.execute(of.where(*told)):
+                self._told_of[alert_id].append(group)
 
     def told_group(self, alert_ids: Sequence[str], receiver: str) -> AlertGroupRow | None:
         """The first group of a receiver that has told of one of these alerts; None: none has."""
-        found: list[AlertGroupRow] = []
-        for chunk in in_chunks(alert_ids):
+        known = [group for alert_id in alert_ids for group in self._told_of.get(alert_id, ())]
+        found = [group for group in known if group.receiver == receiver]
+        for chunk in in_chunks([alert_id for alert_id in alert_ids if alert_id not in self._told_of]):
             of = select(AlertGroupRow).join(GroupMemberRow, GroupMemberRow.group_id == AlertGroupRow.id)
             told = (GroupMemberRow.alert_id.in_(chunk), GroupMemberRow.told.is_(True))
             order = (AlertGroupRow.created_ms, AlertGroupRow.id)
@@ -162,6 +183,7 @@ class Groups:
         return min(found, key=lambda group: (group.created_ms, group.id), default=None)
 
     def _write_new(self) -> None:
+        self._forget_untold()  # who enters in the same transaction does so after it
         groups, self._new_groups = self._new_groups, {}
         members, self._new_members = self._new_members, {}
         if not groups:

@@ -28,37 +28,52 @@ class Incidents:
 
     def get(self, incident_id: str, alert_id: str) -> IncidentMemberRow | None:
         """An alert as part of an incident; None: it is not."""
+        if (known := self._rows.known_incidents) is not None and known.knows(incident_id, alert_id):
+            return known.get(incident_id, alert_id)
         return self._rows.session.get(IncidentMemberRow, (incident_id, alert_id))
 
     def add(self, incident_id: str, alert_id: str, now_ms: int, *, covered: bool) -> None:
         """An alert becomes part of an incident, if it is not yet; `covered`: see IncidentMemberRow."""
         if self.get(incident_id, alert_id) is None:
-            self._rows.session.add(
-                IncidentMemberRow(incident_id=incident_id, alert_id=alert_id, covered=covered, joined_ms=now_ms)
-            )
-            self._rows.session.flush()
+            part = IncidentMemberRow(incident_id=incident_id, alert_id=alert_id, covered=covered, joined_ms=now_ms)
+            self._rows.add_part(part)
 
     def members(self, incident_id: str) -> list[AlertRow]:
         """The alerts of an incident, the earliest first."""
+        if (known := self._known_members(incident_id)) is not None:
+            return sorted(known, key=lambda alert: (alert.start_ms, alert.id))
         of = select(AlertRow).join(IncidentMemberRow, IncidentMemberRow.alert_id == AlertRow.id)
         found = of.where(IncidentMemberRow.incident_id == incident_id).order_by(AlertRow.start_ms, AlertRow.id)
         return list(self._rows.session.scalars(found))
 
+    def _known_members(self, incident_id: str) -> list[AlertRow] | None:
+        alerts, incidents = self._rows.known, self._rows.known_incidents
+        if alerts is None or incidents is None or (ids := incidents.below(incident_id)) is None:
+            return None
+        found = [alert for alert_id in ids if (alert := alerts.alert(alert_id)) is not None]
+        return found if len(found) == len(ids) else None
+
     def of(self, alert_id: str) -> list[IncidentMemberRow]:
         """The incidents that an alert is part of, whether they are over or not."""
+        known = self._rows.known_incidents
+        if known is not None and (found := known.of(alert_id)) is not None:
+            return found
         rows = select(IncidentMemberRow).where(IncidentMemberRow.alert_id == alert_id)
         return list(self._rows.session.scalars(rows.order_by(IncidentMemberRow.incident_id)))
 
     def sharing(self, incident_id: str) -> dict[str, set[str]]:
         """Of the incidents that go on and have an alert in common with this one, itself among them: the ids of the
         alerts of each."""
+        known = self._rows.known_incidents
+        if known is not None and (found := known.sharing(incident_id)) is not None:
+            return found
         shared = (
             select(IncidentMemberRow.incident_id)
             .join(_OTHER, _OTHER.alert_id == IncidentMemberRow.alert_id)
             .join(AlertRow, AlertRow.id == IncidentMemberRow.incident_id)
             .where(_OTHER.incident_id == incident_id, *_GOES_ON)
         )
-        found: dict[str, set[str]] = {}
+        found = {}
         rows = select(IncidentMemberRow.incident_id, IncidentMemberRow.alert_id)
         for incident, alert in self._rows.session.execute(rows.where(IncidentMemberRow.incident_id.in_(shared))):
             found.setdefault(incident, set()).add(alert)
@@ -76,6 +91,7 @@ class Incidents:
 
     def leave(self, incident_id: str, alert_id: str) -> None:
         """An alert is part of an incident no longer."""
+        self._rows.forget_incidents()
         of = (IncidentMemberRow.incident_id == incident_id, IncidentMemberRow.alert_id == alert_id)
         self._rows.session.execute(delete(IncidentMemberRow).where(*of))
 
@@ -91,8 +107,8 @@ class Incidents:
 
     def covering(self, alert_ids: Sequence[str]) -> dict[str, list[AlertRow]]:
         """By alert, the incidents that go on and are told in its place; alerts without any are not among them."""
-        found: dict[str, list[AlertRow]] = {}
-        for chunk in in_chunks(alert_ids):
+        found, asked = self._known_covering(alert_ids)
+        for chunk in in_chunks(asked):
             rows = select(IncidentMemberRow.alert_id, AlertRow).join(
                 AlertRow, AlertRow.id == IncidentMemberRow.incident_id
             )
@@ -104,6 +120,14 @@ class Incidents:
             for alert_id, incident in self._rows.session.execute(rows.order_by(AlertRow.start_ms, AlertRow.id)):
                 found.setdefault(alert_id, []).append(incident)
         return found
+
+    def _known_covering(self, alert_ids: Sequence[str]) -> tuple[dict[str, list[AlertRow]], Sequence[str]]:
+        """What is known, and the alerts of which the database has to be asked."""
+        if (known := self._rows.known_incidents) is None:
+            return {}, alert_ids
+        of_each = {alert_id: known.covering(alert_id) for alert_id in alert_ids}
+        asked = [alert_id for alert_id, found in of_each.items() if found is None]
+        return {alert_id: found for alert_id, found in of_each.items() if found}, asked
 
     def no_longer_covered(self, at_most: int) -> list[str]:
         """Ids of inhibited alerts of which no incident goes on any more, in order of their ids, at most so many; those
@@ -126,6 +150,7 @@ class Incidents:
 
     def move(self, from_id: str, to_id: str) -> None:
         """One alert became part of another: what one of them has, as incident or as member, the other one has now."""
+        self._rows.forget_incidents()
         session = self._rows.session
         for column, other in (
             (IncidentMemberRow.incident_id, IncidentMemberRow.alert_id),

@@ -49,6 +49,7 @@ def test_no_read_of_incidents_looks_at_all_alerts_groups_or_messages(store: Stor
         connection = writer.session.connection()
         event.listen(connection, "before_cursor_execute", explain)
         READS[name](writer)
+        writer.rows.flush()
         event.remove(connection, "before_cursor_execute", explain)
     assert plans
     for line in plans:

@@ -53,7 +53,7 @@ class Span:
     key_text: str
     from_ms: int
     to_ms: int
-    alert_id: str
+    alert_id: str | None = None
     """That may be in the store, too."""
     is_closing: bool = False
     """The alert is open, and will be so no more: only open ones are asked for."""
@@ -86,7 +86,7 @@ class KnownAlerts:
     def __init__(self, session: Session, spans: Sequence[Span]) -> None:
         self._alerts: dict[Key, dict[str, AlertRow]] = {(span.query, span.key_text): {} for span in spans}
         self._messages: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
-        self._absent = {span.alert_id for span in spans if not span.is_closing}
+        self._absent = {span.alert_id for span in spans if span.alert_id is not None and not span.is_closing}
         self._by_id: dict[str, AlertRow] = {}
         self._whole: set[str] = set()
         """Ids of the alerts whose messages are here, too."""
@@ -99,6 +99,11 @@ class KnownAlerts:
         longest = longest_ms(session) if spans else 0
         for query, of_query in by_query.items():
             self._read(session, query, of_query, longest)
+
+    @property
+    def by_id(self) -> Mapping[str, AlertRow]:
+        """All that are here."""
+        return self._by_id
 
     def covers(self, query: str, key_text: str) -> bool:
         """Whether all that matters of a query and key is here."""
