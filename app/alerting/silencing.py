@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +141,11 @@ class _Silence:
             return False
         return not self._intervals or any(interval.holds(now_ms) for interval in self._intervals)
 
+    @property
+    def equal(self) -> list[tuple[str, str]]:
+        """Labels, with their values, that an alert has to have."""
+        return [(matcher.name, matcher.value) for matcher in self.matchers if matcher.operator == "="]
+
     def covers(self, labels: Mapping[str, str]) -> bool:
         return bool(self.matchers) and all_match(self.matchers, labels)
 
@@ -162,25 +168,33 @@ class Holding:
         holding = [silence for silence in silences if silence.holds(now_ms)]
         self._pausing = [silence for silence in silences if silence.row.starts_ms <= now_ms and silence not in holding]
         self.digest = digest("silences", *sorted(f"{of.row.id} {of.row.revision}" for of in holding))
-        self._by_name: dict[str | None, list[tuple[int, _Silence]]] = {}
+        # In a storm each of thousands of alerts is held against many silences, of which most are of one host or job.
+        self._n_silences, self._of_any = len(holding), list[tuple[int, _Silence]]()
+        self._of_label: dict[str, dict[str, list[tuple[int, _Silence]]]] = {}
+        n_alike = Counter(label for silence in holding for label in silence.equal)
         for place, silence in enumerate(holding):
-            names = [m.value for m in silence.matchers if m.name == "alertname" and m.operator == "="]
-            self._by_name.setdefault(names[0] if names else None, []).append((place, silence))
+            if not silence.equal:
+                self._of_any.append((place, silence))
+                continue
+            name, value = min(silence.equal, key=lambda label: n_alike[label])
+            self._of_label.setdefault(name, {}).setdefault(value, []).append((place, silence))
         self._found: dict[tuple[tuple[str, str], ...], SilenceRow | None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._by_name)
+        return self._n_silences > 0
 
     def covering(self, labels: Mapping[str, str]) -> SilenceRow | None:
         """The silence that covers alerts with these labels; of several, that which ends last."""
-        if not self._by_name:
+        if not self:
             return None
         place = tuple(sorted(labels.items()))
         if place not in self._found:
             if len(self._found) >= _MAX_REMEMBERED:
                 self._found.clear()
-            of_name = self._by_name.get(labels.get("alertname", ""), [])
-            asked = sorted([*of_name, *self._by_name.get(None, [])], key=lambda pair: pair[0])
+            asked = list(self._of_any)
+            for name, of_value in self._of_label.items():
+                asked += of_value.get(labels.get(name, ""), ())
+            asked.sort(key=lambda pair: pair[0])
             self._found[place] = next((silence.row for _, silence in asked if silence.covers(labels)), None)
         return self._found[place]
 

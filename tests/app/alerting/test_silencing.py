@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from sqlalchemy import column, table, text
 
 from app.alerting.dispatch.intervals import interval_section, parse_interval
+from app.alerting.dispatch.matchers import Matcher
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
 from app.alerting.people import Person
 from app.alerting.recording.found import found_in
 from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import LIVE
-from app.alerting.silencing import MAX_SILENCES, Silencing, read_matchers, silencing, stands
+from app.alerting.silencing import MAX_SILENCES, Holding, Silencing, read_matchers, silencing, stands
 from app.errors import AppError
 from app.store import Store, open_store
 from app.store.models import ProcessStatusRow, SilenceChangeRow, SilenceRow
@@ -230,6 +231,35 @@ def test_after_each_step_exactly_what_a_silence_covers_is_silenced(store: Store,
                 if starts_ms <= now_ms < ends_ms:  # type: ignore[operator]
                     expected |= covers[str(pattern)]
             assert silenced(store) == expected
+
+
+LABEL_NAMES, LABEL_VALUES = ("alertname", "host", "job"), ("", "a", "b")
+MATCHERS = st.lists(
+    st.tuples(
+        st.sampled_from(LABEL_NAMES), st.sampled_from(["=", "=", "!=", "=~", "!~"]), st.sampled_from(LABEL_VALUES)
+    ),
+    max_size=3,
+)
+
+
+@given(
+    silences=st.lists(MATCHERS, max_size=8),
+    alerts=st.lists(st.dictionaries(st.sampled_from(LABEL_NAMES), st.sampled_from(LABEL_VALUES)), max_size=5),
+)
+def test_of_many_silences_the_first_whose_matchers_all_hold_covers_an_alert(
+    silences: list[list[tuple[str, str, str]]], alerts: list[dict[str, str]]
+) -> None:
+    rows = [
+        SilenceRow(id=number, revision=0, matchers=[[*of] for of in matchers], starts_ms=0, until_ms=9, recurrence=[])
+        for number, matchers in enumerate(silences)
+    ]
+    holding = Holding(rows, 5)
+    assert bool(holding) == bool(rows)
+    for labels in alerts:
+        of_each = ([Matcher(*of).matches(labels) for of in matchers] for matchers in silences)
+        expected = next((number for number, found in enumerate(of_each) if found and all(found)), None)
+        covering = holding.covering(labels)
+        assert (None if covering is None else covering.id) == expected
 
 
 def test_silences_of_earlier_versions_go_on(empty_url: str) -> None:
