@@ -71,6 +71,26 @@ class GangliaRrdSource(Source):
     silent_ms: DurationMs = Field(default=120_000, ge=0)
 
 
+class GmondSource(Source):
+    """gmond, or gmetad, asked for their XML."""
+
+    interval_ms: DurationMs = Field(default=15_000, ge=1_000)
+    addresses: tuple[str, ...] = Field(default=(), max_length=1_000)
+    metrics: tuple[str, ...] = ()
+    lateness_ms: DurationMs = Field(default=20_000, ge=0)
+    hold_ms: DurationMs = Field(default=180_000, ge=1_000)
+    silent_ms: DurationMs = Field(default=120_000, ge=0)
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=1_000)
+    n_workers: int = Field(default=8, ge=1, le=64)
+    max_size_bytes: SizeBytes = Field(default=2**26, ge=1_024, le=2**28)
+
+    @field_validator("interval_ms")
+    @classmethod
+    def _within_a_gap(cls, interval_ms: int) -> int:
+        return _told_in_time(interval_ms)
+
+
 class JobHistorySource(Source):
     """Folders in which the JobHistoryServer leaves `.jhist` files."""
 
@@ -307,6 +327,7 @@ class Sources(Section):
     hosts: dict[str, str] = Field(default_factory=dict)
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
+    gmond: GmondSource = Field(default_factory=GmondSource)
     job_history: JobHistorySource = Field(default_factory=JobHistorySource)
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)

@@ -15,6 +15,9 @@ from app.process.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError, SourceUnavailableError
+from collectors.ganglia.gmond import DEFAULT_METRICS as GMOND_METRICS
+from collectors.ganglia.gmond import GmondCollector, GmondOptions
+from collectors.ganglia.gmond_link import Ask
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.jmx.jmx import HTTP as JMX_HTTP
@@ -89,16 +92,18 @@ def build_derivation(settings: Settings, sources: Collection[str]) -> Derivation
     ranks, load = source_ranks(settings), load_options(settings)
     kinds = {spec.name: spec.samples for spec in SPECS if spec.samples is not None and spec.name in sources}
     windows = remote_write_options(settings) if "remote_write" in kinds else None
+    holds_ms = {name: settings.sources.gmond.hold_ms for name, kind in kinds.items() if kind is Samples.HELD}
     derivers = {
         name: LoadDeriver(
             replace(load, source_rank=ranks[name]),
-            of_polls=kinds[name] is Samples.OF_POLLS,
+            of_polls=kinds[name] in (Samples.OF_POLLS, Samples.HELD),
             window_ms=windows.step_ms if windows is not None and kinds[name] is Samples.OF_WINDOWS else None,
             ahead_ms=0 if windows is None else windows.ahead_ms,
+            hold_ms=holds_ms.get(name),
         )
         for name in sorted(kinds, key=ranks.__getitem__)
     }
-    return Derivation(derivers, clock_skew_of(settings), load)
+    return Derivation(derivers, clock_skew_of(settings), load, holds_ms)
 
 
 class _MissingError(Exception):
@@ -134,6 +139,25 @@ def _ganglia_rrd(settings: Settings, rank: int) -> Source:
         hosts=settings.sources.hosts,
     )
     return Source(GangliaRrdCollector(options))
+
+
+def _gmond(settings: Settings, rank: int) -> Source:
+    section, load = settings.sources.gmond, settings.load
+    if not section.addresses:
+        raise _MissingError("addresses")
+    options = GmondOptions(
+        addresses=section.addresses,
+        metrics=tuple(dict.fromkeys((*(section.metrics or GMOND_METRICS), load.metric))),
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        silent_ms=section.silent_ms,
+        answer_timeout_ms=2 * section.timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
+        hosts=settings.sources.hosts,
+    )
+    ask = Ask(silence_s=section.timeout_ms / 1000, max_bytes=section.max_size_bytes)
+    return Source(GmondCollector(options, ask))
 
 
 def _container_log(settings: Settings, rank: int) -> Source:
@@ -341,6 +365,7 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "spark_events": _spark_events,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
+    "gmond": _gmond,
     "jmx": _jmx,
     "prometheus": _prometheus,
     "remote_write": _remote_write,

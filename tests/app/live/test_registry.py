@@ -80,10 +80,21 @@ def test_exporters_are_built_from_the_settings(tmp_path: Path) -> None:
             build_sources(prometheus(**wrong))
 
 
+def test_gmond_is_built_from_the_settings() -> None:
+    def settings(**given: Any) -> Settings:
+        return Settings(sources=Sources.model_validate({"gmond": {"enabled": True, **given}}))
+
+    assert list(build_sources(settings(addresses=["n1", "gmetad:8652/c"]))) == ["gmond"]
+    for wrong, found in (({}, "gmond.addresses: found nothing"), ({"addresses": ["http://n1:8649"]}, "HOST:PORT")):
+        with pytest.raises(ConfigError, match=found):
+            build_sources(settings(**wrong))
+
+
 def test_the_load_is_derived_from_each_source_of_samples(tmp_path: Path) -> None:
     sources = Sources.model_validate(
         {
             "ganglia_rrd": {"enabled": True, "directory": tmp_path},
+            "gmond": {"enabled": True, "addresses": ["n1:8649"]},
             "jmx": {"enabled": True, "data_nodes": ["http://n1:9864"]},
             "prometheus": {"enabled": True, "targets": ["n1:9100"]},
             "remote_write": {"enabled": True},
@@ -91,4 +102,4 @@ def test_the_load_is_derived_from_each_source_of_samples(tmp_path: Path) -> None
     )
     settings = Settings(sources=sources)
     saved = build_derivation(settings, build_sources(settings)).save()
-    assert list(saved["derivers"]) == ["ganglia_rrd", "jmx", "prometheus", "remote_write"]
+    assert list(saved["derivers"]) == ["ganglia_rrd", "gmond", "jmx", "prometheus", "remote_write"]
