@@ -307,6 +307,32 @@ class RemoteWriteSource(Source):
         return self
 
 
+class GmondUdpSource(Source):
+    """A receiver of what gmonds and gmetric send."""
+
+    interval_ms: DurationMs = Field(default=5_000, ge=1_000)
+    address: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=8649, ge=0, le=65_535)
+    allow: tuple[str, ...] = Field(default=(), max_length=10_000)
+    cluster: str = Field(default="default", min_length=1, max_length=100)
+    metrics: tuple[str, ...] = ()
+    hold_ms: DurationMs = Field(default=180_000, ge=1_000)
+
+    @field_validator("interval_ms")
+    @classmethod
+    def _within_a_gap(cls, interval_ms: int) -> int:
+        return _told_in_time(interval_ms)
+
+    @model_validator(mode="after")
+    def _not_open_to_others(self) -> GmondUdpSource:
+        if not _is_loopback(self.address) and not self.allow:
+            raise ValueError(
+                f"address {self.address!r} is not loopback: expected `allow` with the addresses or networks of "
+                "senders, as the protocol has no authentication"
+            )
+        return self
+
+
 class ClockSkew(Section):
     """By how much clocks may be off: one unknown offset per clock, shared by all its events; and known offsets."""
 
@@ -328,6 +354,7 @@ class Sources(Section):
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
     gmond: GmondSource = Field(default_factory=GmondSource)
+    gmond_udp: GmondUdpSource = Field(default_factory=GmondUdpSource)
     job_history: JobHistorySource = Field(default_factory=JobHistorySource)
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)

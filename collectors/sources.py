@@ -65,6 +65,7 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("spark_events", (SPARK_EVENTS,), types_of_histories=STAGE_TYPES),
     SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
     SourceSpec("gmond", samples=Samples.HELD),
+    SourceSpec("gmond_udp", samples=Samples.HELD),
     SourceSpec("jmx", samples=Samples.OF_POLLS),
     SourceSpec("prometheus", samples=Samples.OF_POLLS),
     SourceSpec("remote_write", samples=Samples.OF_WINDOWS),

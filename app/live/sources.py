@@ -15,9 +15,9 @@ from app.process.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError, SourceUnavailableError
-from collectors.ganglia.gmond import DEFAULT_METRICS as GMOND_METRICS
 from collectors.ganglia.gmond import GmondCollector, GmondOptions
 from collectors.ganglia.gmond_link import Ask
+from collectors.ganglia.gmond_udp import GmondUdpCollector, GmondUdpOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.jmx.jmx import HTTP as JMX_HTTP
@@ -26,6 +26,7 @@ from collectors.logs.container_log import ContainerLogCollector, ContainerLogOpt
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.metrics.load_balance import LoadDeriver, LoadOptions
+from collectors.metrics.normal import USUAL_METRICS
 from collectors.network.http import HttpOptions
 from collectors.prometheus.credentials import Credentials
 from collectors.prometheus.prometheus import HTTP as PROMETHEUS_HTTP
@@ -92,7 +93,7 @@ def build_derivation(settings: Settings, sources: Collection[str]) -> Derivation
     ranks, load = source_ranks(settings), load_options(settings)
     kinds = {spec.name: spec.samples for spec in SPECS if spec.samples is not None and spec.name in sources}
     windows = remote_write_options(settings) if "remote_write" in kinds else None
-    holds_ms = {name: settings.sources.gmond.hold_ms for name, kind in kinds.items() if kind is Samples.HELD}
+    holds_ms = {name: getattr(settings.sources, name).hold_ms for name in kinds if kinds[name] is Samples.HELD}
     derivers = {
         name: LoadDeriver(
             replace(load, source_rank=ranks[name]),
@@ -147,7 +148,7 @@ def _gmond(settings: Settings, rank: int) -> Source:
         raise _MissingError("addresses")
     options = GmondOptions(
         addresses=section.addresses,
-        metrics=tuple(dict.fromkeys((*(section.metrics or GMOND_METRICS), load.metric))),
+        metrics=tuple(dict.fromkeys((*(section.metrics or USUAL_METRICS), load.metric))),
         lateness_ms=section.lateness_ms,
         source_rank=rank,
         silent_ms=section.silent_ms,
@@ -158,6 +159,21 @@ def _gmond(settings: Settings, rank: int) -> Source:
     )
     ask = Ask(silence_s=section.timeout_ms / 1000, max_bytes=section.max_size_bytes)
     return Source(GmondCollector(options, ask))
+
+
+def _gmond_udp(settings: Settings, rank: int) -> Source:
+    section, load = settings.sources.gmond_udp, settings.load
+    options = GmondUdpOptions(
+        address=section.address,
+        port=section.port,
+        allow=section.allow,
+        cluster=section.cluster,
+        metrics=tuple(dict.fromkeys((*(section.metrics or USUAL_METRICS), load.metric))),
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hosts=settings.sources.hosts,
+    )
+    return Source(GmondUdpCollector(options))
 
 
 def _container_log(settings: Settings, rank: int) -> Source:
@@ -366,6 +382,7 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
     "gmond": _gmond,
+    "gmond_udp": _gmond_udp,
     "jmx": _jmx,
     "prometheus": _prometheus,
     "remote_write": _remote_write,

@@ -29,11 +29,11 @@ from collectors.ganglia.gmond_link import Ask, GmondAddress, parse_address
 from collectors.ganglia.gmond_xml import GangliaAnswer, GmondXmlError, Reported, ReportingHost, parse_answer
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows
+from collectors.metrics.normal import USUAL_METRICS
 from collectors.network.side_by_side import ask_side_by_side
 from collectors.time_units import DAY_MS
 
 POSITION_VERSION = 1
-DEFAULT_METRICS = ("cpu_user", "cpu_system", "cpu_idle", "load_one", "bytes_in", "bytes_out")
 DOWN_POLLS = 2
 """An address that did not answer at so many polls in a row is told of: a single one may be its restart."""
 MAX_TEXT_CHARS = 500
@@ -48,7 +48,7 @@ class GmondOptions:
 
     addresses: tuple[str, ...]
     """HOST:PORT, or HOST:PORT/QUERY for gmetad's interactive port."""
-    metrics: tuple[str, ...] = DEFAULT_METRICS
+    metrics: tuple[str, ...] = USUAL_METRICS
     lateness_ms: int = 20_000
     """How old a report may be when it is seen first, beyond the time between two polls: gmetad asks by its own."""
     source_rank: int = 0

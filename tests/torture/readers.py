@@ -18,6 +18,7 @@ from app.alertmanager.silences import silence_uuid
 from app.event_file import EventFileError, read_event_file
 from app.store import open_store
 from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
+from collectors.ganglia.packets import PacketError, parse_packet
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
@@ -113,6 +114,7 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "spark_events": Reader([spark_logs.recorded(form) for form in spark_logs.CODECS], _spark_events),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
             "gmond": Reader([ganglia.recorded(name) for name in ("gmond-1", "gmetad")], _gmond),
+            "gmond packets": Reader([data for _, data in ganglia.packets()], _packet),
             "jmx": Reader(_beans(), _jmx),
             "prometheus": Reader(_bytes([exporters.recorded(1), OPENMETRICS]), _prometheus),
             "write requests": Reader(
@@ -253,6 +255,12 @@ def _gmond(data: bytes, folder: Path) -> None:
         assert len(polled.problems) <= 100
         assert "well" in polled.events.strings("host").to_pylist()
         gmond.restore(saved(gmond.checkpoint()))
+
+
+def _packet(data: bytes, folder: Path) -> None:
+    with suppress(PacketError):
+        found = parse_packet(data)
+        assert found is None or (found.host.isprintable() and found.address.isprintable())
 
 
 def _rest(data: bytes, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,3 +97,30 @@ def listening(serve: Callable[[Any], None]) -> Iterator[str]:
         finally:
             server.shutdown()
             running.join()
+
+
+def packets() -> list[tuple[int, bytes]]:
+    """(when, packet) of the gmond that `gmond-1` and `gmond-2` are of, and of gmetric; the host calls itself `vm`."""
+    lines = (RECORDED / "packets.txt").read_text(encoding="ascii").splitlines()
+    return [(int(t_ms), bytes.fromhex(data)) for t_ms, data in map(str.split, lines)]
+
+
+def xdr_text(text: str | bytes) -> bytes:
+    """As XDR has it."""
+    data = text.encode() if isinstance(text, str) else text
+    return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
+
+
+def value_packet(
+    of: str | bytes, name: str, value: float = 1.0, *, kind: int = 134, packed: bytes | None = None, spoofed: int = 0
+) -> bytes:
+    """A value of a host."""
+    head = struct.pack(">I", kind) + xdr_text(of) + xdr_text(name) + struct.pack(">I", spoofed)
+    return head + xdr_text("%.2f") + (struct.pack(">f", value) if packed is None else packed)
+
+
+def metadata_packet(of: str, name: str, *, unit: str = "", kind: str = "float") -> bytes:
+    """What a metric of a host is."""
+    head = struct.pack(">I", 128) + xdr_text(of) + xdr_text(name) + struct.pack(">I", 0)
+    texts = b"".join(map(xdr_text, (kind, name, unit)))
+    return head + texts + struct.pack(">IIII", 3, 90, 0, 0)
