@@ -69,6 +69,7 @@ class GangliaRrdSource(Source):
     metrics: tuple[str, ...] = ()
     backfill_ms: DurationMs = Field(default=HOUR_MS, ge=0)
     silent_ms: DurationMs = Field(default=120_000, ge=0)
+    daemon: str | None = Field(default=None, min_length=1, max_length=300)
 
 
 class GmondSource(Source):

@@ -138,6 +138,7 @@ def _ganglia_rrd(settings: Settings, rank: int) -> Source:
         backfill_ms=section.backfill_ms,
         silent_ms=section.silent_ms,
         hosts=settings.sources.hosts,
+        daemon=section.daemon,
     )
     return Source(GangliaRrdCollector(options))
 
