@@ -69,6 +69,27 @@ class GangliaRrdSource(Source):
     metrics: tuple[str, ...] = ()
     backfill_ms: DurationMs = Field(default=HOUR_MS, ge=0)
     silent_ms: DurationMs = Field(default=120_000, ge=0)
+    daemon: str | None = Field(default=None, min_length=1, max_length=300)
+
+
+class GmondSource(Source):
+    """gmond, or gmetad, asked for their XML."""
+
+    interval_ms: DurationMs = Field(default=15_000, ge=1_000)
+    addresses: tuple[str, ...] = Field(default=(), max_length=1_000)
+    metrics: tuple[str, ...] = ()
+    lateness_ms: DurationMs = Field(default=20_000, ge=0)
+    hold_ms: DurationMs = Field(default=180_000, ge=1_000)
+    silent_ms: DurationMs = Field(default=120_000, ge=0)
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=1_000)
+    n_workers: int = Field(default=8, ge=1, le=64)
+    max_size_bytes: SizeBytes = Field(default=2**26, ge=1_024, le=2**28)
+
+    @field_validator("interval_ms")
+    @classmethod
+    def _within_a_gap(cls, interval_ms: int) -> int:
+        return _told_in_time(interval_ms)
 
 
 class JobHistorySource(Source):
@@ -287,6 +308,32 @@ class RemoteWriteSource(Source):
         return self
 
 
+class GmondUdpSource(Source):
+    """A receiver of what gmonds and gmetric send."""
+
+    interval_ms: DurationMs = Field(default=5_000, ge=1_000)
+    address: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=8649, ge=0, le=65_535)
+    allow: tuple[str, ...] = Field(default=(), max_length=10_000)
+    cluster: str = Field(default="default", min_length=1, max_length=100)
+    metrics: tuple[str, ...] = ()
+    hold_ms: DurationMs = Field(default=180_000, ge=1_000)
+
+    @field_validator("interval_ms")
+    @classmethod
+    def _within_a_gap(cls, interval_ms: int) -> int:
+        return _told_in_time(interval_ms)
+
+    @model_validator(mode="after")
+    def _not_open_to_others(self) -> GmondUdpSource:
+        if not _is_loopback(self.address) and not self.allow:
+            raise ValueError(
+                f"address {self.address!r} is not loopback: expected `allow` with the addresses or networks of "
+                "senders, as the protocol has no authentication"
+            )
+        return self
+
+
 class ClockSkew(Section):
     """By how much clocks may be off: one unknown offset per clock, shared by all its events; and known offsets."""
 
@@ -307,6 +354,8 @@ class Sources(Section):
     hosts: dict[str, str] = Field(default_factory=dict)
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
+    gmond: GmondSource = Field(default_factory=GmondSource)
+    gmond_udp: GmondUdpSource = Field(default_factory=GmondUdpSource)
     job_history: JobHistorySource = Field(default_factory=JobHistorySource)
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)

@@ -1,4 +1,4 @@
-"""What polls of daemons over JMX and scrapes of exporters cost: here per host and core, there in requests and bytes."""
+"""What polls of daemons, exporters and gmonds cost: here per host and core, there in requests and bytes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from collectors.prometheus.readings import READINGS, ReadingSet
 from collectors.prometheus.spool import Place, Record, SpoolReader, SpoolWriter
 from collectors.prometheus.write_request import parse_write_request, unpacked
 from engine.events import HEADER_NAMES
+from tests.collectors.ganglia import reports
 from tests.collectors.jmx.daemons import T0, URLS, Daemon, recorded
 from tests.collectors.prometheus import exporters, writes
 
@@ -49,6 +50,12 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
         ("chosen of 500", "samples/s and core", "MB/s unpacked", "snappy alone MB/s"),
         written,
     )
+    reported = [report(n_daemons, n_others) for n_others in (0, 30)]
+    show(
+        f"gmond: an answer of {n_daemons} hosts, 6 metrics of each chosen and reported anew, from memory",
+        ("others/host", "events/poll", "CPU s", "hosts x metrics/s and core", "MB/s", "scan MB/s"),
+        reported,
+    )
     read = log_files.main()
     show(
         "Logs of daemons, audits and Spark, read once, and plain scans of the same bytes; processor time of one core",
@@ -56,6 +63,7 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
         read,
     )
     told = {"prometheus": {"rows": scraped}, "remote_write": {"rows": written}, "logs": {"rows": read}}
+    told["gmond"] = {"rows": reported}
     return answered | told
 
 
@@ -102,9 +110,31 @@ def scrape(n_hosts: int, n_others: int) -> list[Any]:
     return [n_samples, n_events, *figures, round(_scanned(body), 1)]
 
 
-def _scanned(body: bytes) -> float:
+def report(n_hosts: int, n_others: int) -> list[Any]:
+    """`n_others`: metrics of each host that nobody chooses."""
+    others = [reports.metric(f"other_{n}", n) for n in range(n_others)]
+
+    def body_of(number: int) -> bytes:
+        chosen = [reports.metric(name, number + 0.5, 3) for name in reports.METRICS]
+        return reports.answer(*(reports.host(f"n{n}", *chosen, *others) for n in range(n_hosts)))
+
+    answers = reports.Answers(g1=body_of(0))
+    gmond = reports.collector_of(answers)
+    gmond.poll(T0)
+    cpu_s, n_events = 0.0, 0
+    for number in range(1, 1 + N_POLLS):
+        answers.bodies["g1:8649"] = body_of(number)
+        started_s = time.process_time()
+        n_events = len(gmond.poll(T0 + number * 15_000).events)
+        cpu_s += (time.process_time() - started_s) / N_POLLS
+    body = body_of(0).replace(b"><", b">\n<")
+    figures = (round(cpu_s, 3), round(n_events / cpu_s), round(len(body) / 1e6 / cpu_s, 1))
+    names = tuple(f'<METRIC NAME="{name}"' for name in reports.METRICS)
+    return [n_others, n_events, *figures, round(_scanned(body, names), 1)]
+
+
+def _scanned(body: bytes, names: tuple[str, ...] = tuple(ReadingSet(list(READINGS.values())).metrics)) -> float:
     """MB/s of lines that are only split and looked at for the names that are chosen."""
-    names = tuple(ReadingSet(list(READINGS.values())).metrics)
     started_s = time.process_time()
     n_rounds = max(1, (8 << 20) // len(body))
     for _ in range(n_rounds):

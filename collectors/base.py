@@ -137,6 +137,15 @@ class KeepsUntilCommitted(Protocol):
         ...
 
 
+@runtime_checkable
+class Closes(Protocol):
+    """A collector that holds something which another of its kind cannot have meanwhile."""
+
+    def close(self) -> None:
+        """It is polled no more."""
+        ...
+
+
 @dataclass
 class ProblemLog:
     """Collects the problems of a poll and lets each distinct one through once.

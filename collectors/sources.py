@@ -30,6 +30,7 @@ class Samples(Enum):
 
     ALIGNED = "they end at one time"
     OF_POLLS = "one poll brought them"
+    HELD = "one poll brought them, or they are of before and hold until they are another"
     OF_WINDOWS = "they end in one window of the source's step"
 
 
@@ -63,6 +64,8 @@ SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("hdfs_audit", (AUDIT_LOG,)),
     SourceSpec("spark_events", (SPARK_EVENTS,), types_of_histories=STAGE_TYPES),
     SourceSpec("ganglia_rrd", (RRD,), samples=Samples.ALIGNED),
+    SourceSpec("gmond", samples=Samples.HELD),
+    SourceSpec("gmond_udp", samples=Samples.HELD),
     SourceSpec("jmx", samples=Samples.OF_POLLS),
     SourceSpec("prometheus", samples=Samples.OF_POLLS),
     SourceSpec("remote_write", samples=Samples.OF_WINDOWS),

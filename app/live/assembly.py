@@ -86,6 +86,8 @@ class Live:
         """No more steps are made."""
         if self.pipeline.event_log is not None:
             self.pipeline.event_log.close()
+        for configured in self.sources.values():
+            configured.source.close()
 
 
 def store_url(settings: Settings) -> str:

@@ -77,11 +77,13 @@ class Derivation:
         derivers: Mapping[str, Deriver] | None = None,
         clock_skew: ClockSkewBounds = EXACT_CLOCKS,
         load: LoadOptions | None = None,
+        holds_ms: Mapping[str, int] | None = None,
     ) -> None:
-        """`derivers`: by source, that which goes before others first."""
+        """`derivers`: by source, that which goes before others first. `holds_ms`: of sources whose samples hold."""
         self._derivers = dict(derivers or {})
         self._clock_skew = clock_skew
         self._load = load or LoadOptions()
+        self._holds_ms = dict(holds_ms or {})
         self._told = _Told()
 
     def apply(self, intake: Intake) -> Intake:
@@ -144,6 +146,8 @@ class Derivation:
         hosts = [host or "" for host in samples.strings("host").to_pylist()]
         lengths_ms = samples.t_hi_ms - samples.t_lo_ms + 1
         hold_ms = np.where(lengths_ms >= MIN_STEP_MS, self._load.remember_steps * lengths_ms, HOLD_MS)
+        if source in self._holds_ms:
+            hold_ms = np.full(len(samples), self._holds_ms[source])
         self._told.note(source, hosts, (samples.t_hi_ms + hold_ms).tolist())
         self._told.forget(watermark_ms - int(hold_ms.max()))
         taken = self._told.of_others(hosts, samples.t_lo_ms.tolist(), frozenset(order[: order.index(source)]))

@@ -11,7 +11,15 @@ from typing import Any
 
 import structlog
 
-from collectors.base import Collector, CollectorError, FinishedHistory, KeepsUntilCommitted, PositionError, Problem
+from collectors.base import (
+    Closes,
+    Collector,
+    CollectorError,
+    FinishedHistory,
+    KeepsUntilCommitted,
+    PositionError,
+    Problem,
+)
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -80,6 +88,12 @@ class Source:
         """A position of `Intake` is in a checkpoint that counts."""
         if isinstance(self._collector, KeepsUntilCommitted):
             self._collector.committed(position["collector"])
+
+    def close(self) -> None:
+        """It is polled no more; waits for the poll under way."""
+        if isinstance(self._collector, Closes):
+            with self._lock:
+                self._collector.close()
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Continue from a position of `Intake`; raises PositionError."""

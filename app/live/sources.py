@@ -15,6 +15,9 @@ from app.process.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError, SourceUnavailableError
+from collectors.ganglia.gmond import GmondCollector, GmondOptions
+from collectors.ganglia.gmond_link import Ask
+from collectors.ganglia.gmond_udp import GmondUdpCollector, GmondUdpOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.jmx.jmx import HTTP as JMX_HTTP
@@ -23,6 +26,7 @@ from collectors.logs.container_log import ContainerLogCollector, ContainerLogOpt
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.metrics.load_balance import LoadDeriver, LoadOptions
+from collectors.metrics.normal import USUAL_METRICS
 from collectors.network.http import HttpOptions
 from collectors.prometheus.credentials import Credentials
 from collectors.prometheus.prometheus import HTTP as PROMETHEUS_HTTP
@@ -89,16 +93,18 @@ def build_derivation(settings: Settings, sources: Collection[str]) -> Derivation
     ranks, load = source_ranks(settings), load_options(settings)
     kinds = {spec.name: spec.samples for spec in SPECS if spec.samples is not None and spec.name in sources}
     windows = remote_write_options(settings) if "remote_write" in kinds else None
+    holds_ms = {name: getattr(settings.sources, name).hold_ms for name in kinds if kinds[name] is Samples.HELD}
     derivers = {
         name: LoadDeriver(
             replace(load, source_rank=ranks[name]),
-            of_polls=kinds[name] is Samples.OF_POLLS,
+            of_polls=kinds[name] in (Samples.OF_POLLS, Samples.HELD),
             window_ms=windows.step_ms if windows is not None and kinds[name] is Samples.OF_WINDOWS else None,
             ahead_ms=0 if windows is None else windows.ahead_ms,
+            hold_ms=holds_ms.get(name),
         )
         for name in sorted(kinds, key=ranks.__getitem__)
     }
-    return Derivation(derivers, clock_skew_of(settings), load)
+    return Derivation(derivers, clock_skew_of(settings), load, holds_ms)
 
 
 class _MissingError(Exception):
@@ -132,8 +138,43 @@ def _ganglia_rrd(settings: Settings, rank: int) -> Source:
         backfill_ms=section.backfill_ms,
         silent_ms=section.silent_ms,
         hosts=settings.sources.hosts,
+        daemon=section.daemon,
     )
     return Source(GangliaRrdCollector(options))
+
+
+def _gmond(settings: Settings, rank: int) -> Source:
+    section, load = settings.sources.gmond, settings.load
+    if not section.addresses:
+        raise _MissingError("addresses")
+    options = GmondOptions(
+        addresses=section.addresses,
+        metrics=tuple(dict.fromkeys((*(section.metrics or USUAL_METRICS), load.metric))),
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        silent_ms=section.silent_ms,
+        answer_timeout_ms=2 * section.timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
+        hosts=settings.sources.hosts,
+    )
+    ask = Ask(silence_s=section.timeout_ms / 1000, max_bytes=section.max_size_bytes)
+    return Source(GmondCollector(options, ask))
+
+
+def _gmond_udp(settings: Settings, rank: int) -> Source:
+    section, load = settings.sources.gmond_udp, settings.load
+    options = GmondUdpOptions(
+        address=section.address,
+        port=section.port,
+        allow=section.allow,
+        cluster=section.cluster,
+        metrics=tuple(dict.fromkeys((*(section.metrics or USUAL_METRICS), load.metric))),
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hosts=settings.sources.hosts,
+    )
+    return Source(GmondUdpCollector(options))
 
 
 def _container_log(settings: Settings, rank: int) -> Source:
@@ -341,6 +382,8 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "spark_events": _spark_events,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
+    "gmond": _gmond,
+    "gmond_udp": _gmond_udp,
     "jmx": _jmx,
     "prometheus": _prometheus,
     "remote_write": _remote_write,

@@ -132,7 +132,7 @@ def settings_for(recording: Recording, settings: Settings, folder: Path, base_ur
                     "daemon_log": changed(
                         sources.daemon_log, {"directory": folder / DAEMONS, "time_zone": manifest.timezone}
                     ),
-                    "ganglia_rrd": changed(sources.ganglia_rrd, {"directory": folder / RRDS}),
+                    "ganglia_rrd": changed(sources.ganglia_rrd, {"directory": folder / RRDS, "daemon": None}),
                     # A recorded failure stays one however often it is asked.
                     "yarn_rest": changed(
                         sources.yarn_rest,

@@ -1,1 +1,1 @@
-"""Ganglia's RRD files, and the load over the hosts derived from them."""
+"""Ganglia: the RRD files that gmetad keeps, and what gmond and gmetad answer and send."""

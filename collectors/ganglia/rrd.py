@@ -16,8 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, next_watermark, read_position
+from collectors.base import (
+    Collected,
+    OptionError,
+    ProblemLog,
+    SourceUnavailableError,
+    next_watermark,
+    read_position,
+)
 from collectors.files import FoundFile, require_root, walk
+from collectors.ganglia.rrd_cache import RrdCache
 from collectors.ganglia.rrd_file import (
     Rows,
     RrdLayout,
@@ -64,6 +72,8 @@ class GangliaRrdOptions:
     """Folder name -> host name as job history and logs write it."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Units of further metrics."""
+    daemon: str | None = None
+    """Address of the rrdcached through which gmetad writes: files are flushed before they are read."""
 
     def __post_init__(self) -> None:
         for name in ("lateness_ms", "backfill_ms", "silent_ms", "vanished_steps", "forget_ms"):
@@ -128,6 +138,7 @@ class GangliaRrdCollector:
         self._wanted_names = frozenset(options.metrics)
         self._units = {**UNITS, **options.units}
         self._problems = ProblemLog(self.name, max_remembered=100_000)
+        self._cache = RrdCache(options.daemon) if options.daemon is not None else None
         self._series: dict[tuple[str, ...], _Series] = {}
         self._restored: dict[tuple[str, ...], tuple[int, int | None, bool]] = {}
         self._watermark_ms: int | None = None
@@ -136,6 +147,7 @@ class GangliaRrdCollector:
         """The rows that became final; raises SourceUnavailableError when the root cannot be read."""
         require_root(self._root)
         samples = _Samples()
+        self._flush(now_ms)
         for file in walk(self._root, self._problems, self._wanted, max_depth=3):
             series = self._series_of(file)
             series.seen_ms = now_ms
@@ -168,6 +180,33 @@ class GangliaRrdCollector:
         self._series = {}
 
     # ---- reading -----------------------------------------------------------------------------------------------
+
+    def _flush(self, now_ms: int) -> None:
+        """What rrdcached holds back of the files that have a row to come by now; new ones are at their next poll."""
+        if self._cache is None:
+            return
+        due = [
+            series.path
+            for series in self._series.values()
+            if series.layout is not None
+            and series.consumed_s is not None
+            and series.consumed_s + series.layout.step_s <= now_ms // 1000
+        ]
+        place = self._cache.address
+        try:
+            flushed = self._cache.flush(due)
+        except SourceUnavailableError as error:
+            message = f"{error}; files are read as they are, which may be some time behind"
+            self._problems.report(place, "cache_unavailable", message)
+            return
+        if due:
+            self._problems.forget((place, "cache_unavailable"))
+        if flushed.refused:
+            path, reason = next(iter(flushed.refused.items()))
+            message = f"{len(flushed.refused):,} files are not flushed, the first: {path}: {reason}"
+            self._problems.report(place, "not_flushed", message)
+        elif due:
+            self._problems.forget((place, "not_flushed"))
 
     def _wanted(self, parts: tuple[str, ...]) -> bool:
         if not parts[-1].endswith(".rrd") or (SUMMARY_FOLDER in parts and not self._options.include_summary):

@@ -16,7 +16,7 @@ from collectors.base import OptionError, read_position
 from collectors.identity import record_id
 from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS
-from engine.events import EventBatch, Float64Array
+from engine.events import FOREVER_MS, EventBatch, Float64Array
 
 POSITION_VERSION = 1
 
@@ -72,6 +72,8 @@ class _Cluster:
     last_seen_ms: dict[str, int] = field(default_factory=dict)
     emitted_ms: int | None = None
     """End of the last step that went out."""
+    held: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By host when its last sample was over, and its value."""
 
 
 def samples_of(events: EventBatch, metric: str) -> EventBatch:
@@ -98,15 +100,19 @@ class LoadDeriver:
         of_polls: bool = False,
         window_ms: int | None = None,
         ahead_ms: int = 0,
+        hold_ms: int | None = None,
     ) -> None:
         """`of_polls`: the samples of hosts end when each was asked, and those of one poll (of one call) are a step.
 
         `window_ms`: they end at any time, and those of one window of so many milliseconds are a step; it is complete
         when the watermark is `ahead_ms` before its end.
+
+        `hold_ms`: of polls, where hosts report what has changed: a value holds until the next, so long at most. A step
+        has the hosts that are held beside those of its poll, whose times it has.
         """
         self._options = options or LoadOptions()
         self._of_polls = of_polls
-        self._window_ms, self._ahead_ms = window_ms, ahead_ms
+        self._window_ms, self._ahead_ms, self._hold_ms = window_ms, ahead_ms, hold_ms
         self._clusters: dict[str, _Cluster] = {}
 
     def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
@@ -144,6 +150,7 @@ class LoadDeriver:
                     "steps": {str(end): {h: list(s) for h, s in step.samples.items()} for end, step in c.steps.items()},
                     "last_seen_ms": dict(c.last_seen_ms),
                     "emitted_ms": c.emitted_ms,
+                    "held": {host: list(held) for host, held in c.held.items()},
                 }
                 for clock_id, c in self._clusters.items()
             },
@@ -167,12 +174,35 @@ class LoadDeriver:
             cluster = self._clusters.setdefault(clock_id, _Cluster())
             if host is None or not np.isfinite(value):
                 continue
+            if self._hold_ms is not None:
+                if t_hi_ms < last_ms[clock_id] - self._hold_ms:
+                    continue
+                if cluster.held.get(host, (t_hi_ms,))[0] <= t_hi_ms:
+                    cluster.held[host] = t_hi_ms, value
             end_ms = self._step_end(t_hi_ms, last_ms[clock_id])
             if cluster.emitted_ms is not None and end_ms <= cluster.emitted_ms:
                 continue  # late: its step is out
             samples = cluster.steps.setdefault(end_ms, _Step()).samples
             if host not in samples or samples[host][1] <= t_hi_ms:
                 samples[host] = (t_lo_ms, t_hi_ms, value)
+        if self._hold_ms is not None:
+            for clock_id, end_ms in last_ms.items():
+                self._add_held(self._clusters[clock_id], end_ms, end_ms - self._hold_ms)
+
+    def _add_held(self, cluster: _Cluster, end_ms: int, oldest_ms: int) -> None:
+        """To the step of this poll those of before that are not older."""
+        cluster.held = {host: held for host, held in cluster.held.items() if held[0] >= oldest_ms}
+        step = cluster.steps.get(end_ms)
+        if step is None:
+            return
+        # What is seen first now, and is of before the last step, has held since then: no step is late for its sake.
+        start_ms = -FOREVER_MS if cluster.emitted_ms is None else cluster.emitted_ms + 1
+        step.samples = {
+            host: (max(lo, start_ms), max(hi, start_ms), value) for host, (lo, hi, value) in step.samples.items()
+        }
+        t_lo_ms = min(lo for lo, _, _ in step.samples.values())
+        for host, (_, value) in cluster.held.items():
+            step.samples.setdefault(host, (t_lo_ms, end_ms, value))
 
     def _step_end(self, t_hi_ms: int, last_ms: int) -> int:
         """What the samples of a step have in common; `last_ms`: the latest end in this call."""
@@ -260,7 +290,9 @@ def _clusters(position: Mapping[str, Any]) -> dict[str, _Cluster]:
         }
         last_seen_ms = {str(host): int(t) for host, t in saved["last_seen_ms"].items()}
         emitted_ms = saved["emitted_ms"]
-        clusters[str(clock_id)] = _Cluster(steps, last_seen_ms, None if emitted_ms is None else int(emitted_ms))
+        held = {str(host): (int(t), float(v)) for host, (t, v) in saved.get("held", {}).items()}
+        emitted_ms = None if emitted_ms is None else int(emitted_ms)
+        clusters[str(clock_id)] = _Cluster(steps, last_seen_ms, emitted_ms, held)
     return clusters
 
 

@@ -35,3 +35,6 @@ UNITS: Mapping[str, str] = {
     "cpu_speed": "MHz",
 }
 """Of metrics that have one: a load or a number of processes has none."""
+
+USUAL_METRICS = ("cpu_user", "cpu_system", "cpu_idle", "load_one", "bytes_in", "bytes_out")
+"""What is read unless the settings choose."""

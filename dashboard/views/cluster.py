@@ -86,9 +86,9 @@ def page() -> None:
 
 def _nothing(reason: str) -> None:
     st.info(
-        f"{md(reason)} Samples come from Ganglia (sources.ganglia_rrd) or exporters (sources.prometheus): the page "
-        "Health shows what is enabled and what it reports. Choose another span above, or see recorded samples with "
-        "`clustercep demo`.",
+        f"{md(reason)} Samples come from Ganglia (sources.ganglia_rrd, gmond) or exporters (sources.prometheus): the "
+        "page Health shows what is enabled and what it reports. Choose another span above, or see recorded samples "
+        "with `clustercep demo`.",
         icon=":material/dns:",
     )
 

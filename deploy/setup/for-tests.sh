@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Brings what some tests need and this machine lacks: Chromium, with fonts for what they show (DejaVu has Latin, Hebrew
 # and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, rrdtool's command, libfaketime,
-# Alertmanager with amtool, and MIT's KDC with what the extra `kerberos` installs. Never fails: without them one line says
-# so, and those tests are skipped (with CI=true they fail).
+# Alertmanager with amtool, gmond with gmetric, rrdcached, and MIT's KDC with what the extra `kerberos` installs.
+# Never fails: without them one line says so, and those tests are skipped (with CI=true they fail).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -18,6 +18,8 @@ bring PostgreSQL "/usr/lib/postgresql/*/bin/initdb" postgresql
 bring rrdtool rrdtool rrdtool
 bring libfaketime faketime faketime
 bring Alertmanager amtool prometheus-alertmanager
+bring gmond /usr/sbin/gmond ganglia-monitor
+bring rrdcached rrdcached rrdcached
 bring KDC /usr/sbin/krb5kdc krb5-kdc krb5-admin-server
 
 root=$here/../..

@@ -106,6 +106,7 @@ def test_complete_from() -> None:
     assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"} | CLIENT_TYPES
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("jmx") == JMX_TYPES | {"Metric", "LoadStd", "Balance", "Imbalance"}
+    assert schema.complete_from("gmond_udp") == schema.complete_from("gmond") == schema.complete_from("prometheus")
     assert schema.complete_from("prometheus") == {"Metric", "LoadStd", "Balance", "Imbalance", "DaemonUnreachable"}
     assert schema.complete_from("spark_events") == SPARK_TYPES
     assert schema.complete_from("nobody") == frozenset()

@@ -33,6 +33,8 @@ from app.process.write_receiver import PATH as WRITE_PATH
 from app.settings import Receiver
 from app.store import open_store
 from collectors.base import SourceUnavailableError
+from collectors.ganglia.gmond import GmondCollector, GmondOptions
+from collectors.ganglia.gmond_link import Ask
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.network import http_attempt
 from collectors.network.http import HttpOptions, HttpTransport
@@ -48,6 +50,7 @@ from tests.app.process.test_web import Site, site
 from tests.app.process.test_write_receiver import running as receiving
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
+from tests.collectors.ganglia import reports
 from tests.collectors.jmx.daemons import T0, Daemon, recorded
 from tests.collectors.prometheus.exporters import recorded as recorded_exporter
 from tests.collectors.prometheus.writes import request, series
@@ -196,6 +199,24 @@ def scrapes(tally: Tally, name: str, behaviour: Behaviour) -> None:
                 polled = exporters.poll(T0 + 30_000 * number)
             if "Metric" not in polled.events.strings("type").to_pylist():
                 tally.failures.append(f"an exporter that {name}: poll {number} has nothing of the other")
+
+
+def ganglia(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of gmonds, one of them such a server: what the other tells is there."""
+    with serving(behaviour) as slow, reports.listening(lambda link: link.sendall(reports.recorded("gmetad"))) as well:
+        options = GmondOptions(
+            (f"{slow.removeprefix('http://')}/asked", well),
+            reports.METRICS,
+            answer_timeout_ms=round(1000 * MASTER_S),
+            poll_timeout_ms=round(1000 * POLL_S),
+            n_workers=1,
+        )
+        gmond = GmondCollector(options, Ask(silence_s=MASTER_S, max_bytes=1 << 20))
+        for number in range(2):
+            with tally.timed("Ganglia poll", name, POLL_S):
+                polled = gmond.poll(T0 + 60_000 * number)
+            if "Metric" not in polled.events.strings("type").to_pylist():
+                tally.failures.append(f"a gmond that {name}: poll {number} has nothing of the other")
 
 
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
@@ -432,6 +453,7 @@ def run(given: Given) -> Verdict:
             work.append(lambda n=name, b=behaviour: poll(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: daemons(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: scrapes(tally, n, b))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: ganglia(tally, n, b))  # type: ignore[misc]
             folder = given.folder / f"{n_rounds}-{number}"
             folder.mkdir()
             work.append(lambda n=name, b=behaviour, f=folder: receivers(tally, n, b, f))  # type: ignore[misc]

@@ -18,6 +18,7 @@ from app.alertmanager.silences import silence_uuid
 from app.event_file import EventFileError, read_event_file
 from app.store import open_store
 from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
+from collectors.ganglia.packets import PacketError, parse_packet
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
@@ -42,6 +43,7 @@ from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest
 from tests.collectors import rrds
+from tests.collectors.ganglia import reports as ganglia
 from tests.collectors.history.test_hadoop1_history import HISTORY
 from tests.collectors.history.test_rumen_trace import job, text_of
 from tests.collectors.jmx.daemons import T0, cluster, collector_of
@@ -111,6 +113,8 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "hdfs_audit": Reader(_recorded("hdfs-audit.log"), _hdfs_audit),
             "spark_events": Reader([spark_logs.recorded(form) for form in spark_logs.CODECS], _spark_events),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
+            "gmond": Reader([ganglia.recorded(name) for name in ("gmond-1", "gmetad")], _gmond),
+            "gmond packets": Reader([data for _, data in ganglia.packets()], _packet),
             "jmx": Reader(_beans(), _jmx),
             "prometheus": Reader(_bytes([exporters.recorded(1), OPENMETRICS]), _prometheus),
             "write requests": Reader(
@@ -238,6 +242,25 @@ def _rrd(data: bytes, folder: Path) -> None:
         return GangliaRrdCollector(GangliaRrdOptions(folder, metrics=("cpu_user",)))
 
     _polled(made(), made, folder / "c" / "node4" / "cpu_user.rrd", data, rrds.T0_MS + 60_000)
+
+
+def _gmond(data: bytes, folder: Path) -> None:
+    """Beside one that is well: what that one tells is there."""
+    answers = ganglia.Answers(g1=data, g2=b"")
+    gmond = ganglia.collector_of(answers)
+    for number in range(2):
+        answers.tell(ganglia.host("well", ganglia.metric("load_one", number)), of="g2")
+        polled = gmond.poll(ganglia.T0 + number * 6_006)
+        polled.events.validate()
+        assert len(polled.problems) <= 100
+        assert "well" in polled.events.strings("host").to_pylist()
+        gmond.restore(saved(gmond.checkpoint()))
+
+
+def _packet(data: bytes, folder: Path) -> None:
+    with suppress(PacketError):
+        found = parse_packet(data)
+        assert found is None or (found.host.isprintable() and found.address.isprintable())
 
 
 def _rest(data: bytes, folder: Path) -> None:

@@ -34,6 +34,7 @@ def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: 
 def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
     ends(lambda: drip.daemons(tally, name, drip.WAYS[name]))
     ends(lambda: drip.scrapes(tally, name, drip.WAYS[name]))
+    ends(lambda: drip.ganglia(tally, name, drip.WAYS[name]))
     assert tally.failures == []
 
 

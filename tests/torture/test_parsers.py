@@ -8,6 +8,6 @@ from tests.torture.parsers import tried_cases
 
 
 def test_bytes_that_nobody_would_write(tmp_path: Path) -> None:
-    tried = tried_cases(7, tmp_path, n_cases=232)
+    tried = tried_cases(7, tmp_path, n_cases=248)
     assert [failure for failure in tried.failures if "s for" not in failure] == []
     assert min(tried.n_cases.values()) >= max(tried.n_cases.values()) - 1 >= 8  # each reader in its turn

@@ -57,6 +57,15 @@ def test_a_host_counts_in_the_source_that_goes_before() -> None:
     assert [n for ((_, n),) in later] == [1, 1, 1, 1, 2, 2, 2]
 
 
+def test_samples_that_hold_keep_their_host_as_long() -> None:
+    """However short their intervals are: those of reports are a second long."""
+    derivers = {"gmond": LoadDeriver(of_polls=True, hold_ms=60_000), "jmx": LoadDeriver(of_polls=True)}
+    stage = Derivation(derivers, holds_ms={"gmond": 60_000})
+    stage.apply(samples("gmond", 15_000, a=1.0))
+    found = [load(stage.apply(samples("jmx", end, a=1.0, b=2.0))) for end in (30_000, 75_000, 105_000)]
+    assert [n for ((_, n),) in found] == [1, 1, 2]
+
+
 def test_samples_without_a_length_keep_their_host_for_some_polls() -> None:
     """As those of daemons and of `load_one`: their length says nothing of how often they come."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from app.errors import ConfigError
+from app.live.assembly import Live
 from app.live.sources import BUILDERS, build_derivation, build_sources, source_ranks
 from app.replay.replay import settings_for
 from app.settings import JmxSource, Settings, Source, Sources
@@ -80,10 +82,48 @@ def test_exporters_are_built_from_the_settings(tmp_path: Path) -> None:
             build_sources(prometheus(**wrong))
 
 
+def test_gmond_is_built_from_the_settings() -> None:
+    def settings(**given: Any) -> Settings:
+        return Settings(sources=Sources.model_validate({"gmond": {"enabled": True, **given}}))
+
+    assert list(build_sources(settings(addresses=["n1", "gmetad:8652/c"]))) == ["gmond"]
+    for wrong, found in (({}, "gmond.addresses: found nothing"), ({"addresses": ["http://n1:8649"]}, "HOST:PORT")):
+        with pytest.raises(ConfigError, match=found):
+            build_sources(settings(**wrong))
+
+
+def gmond_udp(**given: Any) -> Settings:
+    return Settings(sources=Sources.model_validate({"gmond_udp": {"enabled": True, **given}}))
+
+
+def test_a_receiver_of_packets_beyond_loopback_needs_to_know_who_may_send() -> None:
+    assert list(build_sources(gmond_udp())) == ["gmond_udp"]
+    assert list(build_sources(gmond_udp(address="0.0.0.0", allow=["10.0.0.0/8"]))) == ["gmond_udp"]
+    with pytest.raises(ValueError, match=r"is not loopback: expected `allow`"):
+        gmond_udp(address="0.0.0.0")
+    with pytest.raises(ConfigError, match="addresses and networks such as"):
+        build_sources(gmond_udp(allow=["node1"]))
+
+
+def test_a_path_that_is_closed_leaves_its_address_to_the_next_one() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    first, second = (build_sources(gmond_udp(port=port)) for _ in range(2))
+    assert first["gmond_udp"].source.poll(1_000).problems == ()
+    assert [problem.kind for problem in second["gmond_udp"].source.poll(1_000).problems] == ["unavailable"]
+    paths: list[Any] = [Live(pipeline=SimpleNamespace(event_log=None), sources=built) for built in (first, second)]  # type: ignore[arg-type]
+    paths[0].close()
+    assert second["gmond_udp"].source.poll(2_000).problems == ()
+    paths[1].close()
+
+
 def test_the_load_is_derived_from_each_source_of_samples(tmp_path: Path) -> None:
     sources = Sources.model_validate(
         {
             "ganglia_rrd": {"enabled": True, "directory": tmp_path},
+            "gmond": {"enabled": True, "addresses": ["n1:8649"]},
+            "gmond_udp": {"enabled": True},
             "jmx": {"enabled": True, "data_nodes": ["http://n1:9864"]},
             "prometheus": {"enabled": True, "targets": ["n1:9100"]},
             "remote_write": {"enabled": True},
@@ -91,4 +131,4 @@ def test_the_load_is_derived_from_each_source_of_samples(tmp_path: Path) -> None
     )
     settings = Settings(sources=sources)
     saved = build_derivation(settings, build_sources(settings)).save()
-    assert list(saved["derivers"]) == ["ganglia_rrd", "jmx", "prometheus", "remote_write"]
+    assert list(saved["derivers"]) == ["ganglia_rrd", "gmond", "gmond_udp", "jmx", "prometheus", "remote_write"]
