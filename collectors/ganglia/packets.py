@@ -100,9 +100,10 @@ class _Xdr:
         end = self._at + n_bytes
         if end > len(self._data):
             raise PacketError("truncated", f"a packet of {len(self._data)} bytes that is cut")
-        found = self._data[self._at : end].decode("utf-8", "replace")
+        # Packets wait for a poll by the hundred thousand: none has a name that is longer.
+        found = self._data[self._at : min(end, self._at + 4 * MAX_TEXT_CHARS)].decode("utf-8", "replace")
         self._at = end + -n_bytes % 4
-        return found
+        return found[:MAX_TEXT_CHARS]
 
 
 def _number(text: str) -> float | None:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from collectors.ganglia.packets import MAX_BYTES, Metadata, PacketError, Value, parse_packet
+from collectors.ganglia.packets import MAX_BYTES, MAX_TEXT_CHARS, Metadata, PacketError, Value, parse_packet
 from tests.collectors.ganglia.reports import packets, value_packet, xdr_text
 
 
@@ -54,6 +54,11 @@ def test_a_request_for_metadata_is_none_of_ours_and_names_are_made_inert() -> No
     assert parse_packet(value_packet("fe80::1:node", "load_one", spoofed=1)) == Value(
         "node", "fe80::1", "load_one", 1.0
     )
+
+
+def test_no_packet_that_waits_is_large() -> None:
+    found = parse_packet(value_packet("h" * 3_000, "é" * 2_000))
+    assert found == Value("h" * MAX_TEXT_CHARS, "", "é" * MAX_TEXT_CHARS, 1.0)
 
 
 def test_every_cut_of_a_packet_is_told_as_one() -> None:
