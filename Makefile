@@ -55,6 +55,10 @@ endef
 live: warm ## clustercep beside the mini cluster: are its faults found while they happen? (7 minutes on 2 cores)
 	$(call beside_cluster,tests/live/test_live.py)
 
+.PHONY: live-daemons
+live-daemons: warm ## the same with faults of daemons, containers, masters and queues (10 minutes on 2 cores)
+	$(call beside_cluster,tests/live/test_daemons.py)
+
 .PHONY: live-spark
 live-spark: live-stream ## the jobs on Spark with the mini cluster's HDFS and YARN, with Kafka, and ended in the middle
 	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)

@@ -187,8 +187,9 @@ def _expired(at: Line) -> tuple[Told, ...] | None:
 
 def _lost(at: Line) -> tuple[Told, ...] | None:
     if found := LOST.match(at.message):
-        reason = str(at.memory.expired.pop(found[1], f"{found[2]} to LOST"))
-        return (Told("NodeLost", {"host": at.place.host_named(found[1]), "reason": printable(reason)}),)
+        # Two threads write the two lines: why may stand behind, and then it is lost for the same reason all the same.
+        reason = at.memory.expired.pop(found[1], None) or f"no heartbeat for too long ({found[2]} to LOST)"
+        return (Told("NodeLost", {"host": at.place.host_named(found[1]), "reason": printable(str(reason))}),)
     return None
 
 

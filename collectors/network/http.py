@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 MAX_CONNECTIONS = 100
 """That are kept open to one server: as many as threads may ask side by side."""
+
+_OBJECT = re.compile(r"^\w+\(host=.{0,300}?, port=\w+\): ")
+"""Which pool or connection it was, as urllib3 begins its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ class HttpTransport:
             ) from error
         except (requests.RequestException, ValueError) as error:
             raise SourceUnavailableError(
-                f"{url}: {error}; check that the server runs and the address is right"
+                f"{url}: {_plainly(error)}; check that the server runs and the address is right"
             ) from error
 
     def _follow(self, url: str, now_ms: int) -> Answer:
@@ -210,6 +214,13 @@ def _innermost(error: BaseException) -> BaseException:
     """What the layers below `requests` wrap, each in words of its own."""
     inner = getattr(error, "reason", None) or next(iter(error.args), None)
     return _innermost(inner) if isinstance(inner, Exception) else error
+
+
+def _plainly(error: BaseException) -> str:
+    """What happened, without the address once more and the names of classes: it stands in the summaries of alerts."""
+    inner = _innermost(error)
+    told = inner.args[-1] if len(inner.args) > 1 else inner  # ("Connection aborted.", why)
+    return _OBJECT.sub("", str(told))
 
 
 def _target(url: str, location: str) -> str:

@@ -120,6 +120,11 @@ class Cluster:
         """Every daemon that has been started."""
         return [*self.master.values(), *self.nodes.values()]
 
+    @property
+    def api(self) -> HadoopApi:
+        """Calls to its daemons, once it has been started."""
+        return HadoopApi(self.settings.master_address, self.ports)
+
     def log_path(self, name: str) -> Path:
         """Where the daemon `name` logs."""
         return self.settings.work_dir / "logs" / f"{name}.log"
@@ -149,21 +154,29 @@ class Cluster:
         settings = self.settings
         for program in ganglia.PROGRAMS:
             ganglia.find_program(program)
-        self._lock = lock_work_dir(settings.work_dir)
-        prepare_work_dir(settings)
-        preferred = {name: port for name, port in settings.ports.items() if name != "shuffle"}
-        addresses = [settings.master_address, *(host.address for host in settings.hosts)]
-        self.ports = ports.choose(preferred | settings.shuffle_ports, addresses)
-        hadoop_config.write_all(settings, self.ports)
-        with (settings.work_dir / "conf" / "hosts").open("a", encoding="utf-8") as hosts:
-            # Needed only where a process tree cannot have a host name of its own.
-            hosts.write(f"{settings.master_address} {socket.gethostname()}\n")
+        self._prepare()
         self._start_ganglia()
         self._start_hdfs()
         self._start_yarn()
         self._start_sampler()
         self._start_mirror()
         watch_config.write(settings, self.ports)
+
+    def _prepare(self) -> None:
+        """The working folder with its configuration, at ports that are free."""
+        settings = self.settings
+        self._lock = lock_work_dir(settings.work_dir)
+        prepare_work_dir(settings)
+        preferred = {name: port for name, port in settings.ports.items() if name != "shuffle"}
+        addresses = [settings.master_address, *(host.address for host in settings.hosts)]
+        self.ports = ports.choose(preferred | settings.shuffle_ports, addresses)
+        self._configure()
+        with (settings.work_dir / "conf" / "hosts").open("a", encoding="utf-8") as hosts:
+            # Needed only where a process tree cannot have a host name of its own.
+            hosts.write(f"{settings.master_address} {socket.gethostname()}\n")
+
+    def _configure(self) -> None:
+        hadoop_config.write_all(self.settings, self.ports)
 
     def java_command(self, heap_mib: int, class_path: str, main_class: str, *options: str) -> list[str]:
         """A JVM with the cluster's options."""
@@ -246,7 +259,7 @@ class Cluster:
         self._wait(self._ganglia_is_healthy, "showing cpu_user of every node", "gmetad", "gmond")
 
     def _start_mirror(self) -> None:
-        mirror = HistoryMirror(HadoopApi(self.settings.master_address, self.ports), self.settings.history_dir)
+        mirror = HistoryMirror(self.api, self.settings.history_dir)
         self._mirror = Periodic(mirror.try_to_copy, MIRROR_INTERVAL_S, "history-mirror")
         self._mirror.start()
 
@@ -255,11 +268,15 @@ class Cluster:
         watched += [process for process in self.processes if process not in watched]
         processes.wait_until(condition, what, START_TIMEOUT_S, watched)
 
-    def _hdfs_is_healthy(self) -> bool:
+    def _hdfs_is_healthy(self, n_datanodes: int = 1) -> bool:
         query = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
         answer = get_json(self.settings.master_address, self.ports["namenode_http"], query)
         beans = answer.get("beans", []) if isinstance(answer, dict) else []
-        return any(bean.get("NumLiveDataNodes", 0) >= 1 and bean.get("FSState") == "Operational" for bean in beans)
+        return any(
+            bean.get("NumLiveDataNodes", 0) - bean.get("NumStaleDataNodes", 0) >= n_datanodes
+            and bean.get("FSState") == "Operational"
+            for bean in beans
+        )
 
     def _yarn_is_healthy(self) -> bool:
         answer = get_json(self.settings.master_address, self.ports["resourcemanager_http"], "/ws/v1/cluster/metrics")

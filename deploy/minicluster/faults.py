@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.minicluster.cluster import Cluster
+from deploy.minicluster.cluster import NODEMANAGER, Cluster
 from deploy.minicluster.errors import JobError
 from deploy.minicluster.hadoop_api import HadoopApi, task_of
 from deploy.minicluster.process_tree import scan, tree_pids
@@ -60,6 +60,8 @@ class Injection:
     job_id: str
     job_ended: threading.Event
     truths: list[Truth] = field(default_factory=list)
+    kill: Callable[[], None] = lambda: None
+    """Ask the job's ApplicationMaster to end it."""
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Poll four times a second. Raises JobError when the job ends first or time is up."""
@@ -148,13 +150,18 @@ def starve_processors(injection: Injection) -> None:
 
 def nodemanager_pid(cluster: Cluster, host: Host) -> int:
     """The JVM below the host's guard."""
-    root = cluster.nodes[host].pid
+    return pid_below(cluster.nodes[host].pid, NODEMANAGER, host)
+
+
+def pid_below(root: int, main_class: str, host: Host) -> int:
+    """The JVM that is a child of the guard `root` and runs this class."""
     processes = scan()
     children = [pid for pid in tree_pids(processes, root) if processes[pid].parent == root]
     for pid in children:
-        if b"nodemanager.NodeManager" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if main_class.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
-    raise JobError(f"no NodeManager process was found below the guard of {host.name} (pid {root})")
+    name = main_class.rpartition(".")[2]
+    raise JobError(f"no {name} process was found below the guard of {host.name} (pid {root})")
 
 
 def map_outputs(injection: Injection) -> dict[str, list[str]]:

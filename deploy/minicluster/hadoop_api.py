@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -11,6 +11,7 @@ from deploy.minicluster.errors import MiniClusterError
 from deploy.minicluster.http_client import Answer, get_json, request
 
 USER = "hadoop"
+WEBHDFS_TIMEOUT_S = 60.0
 
 
 def application_of(job_id: str) -> str:
@@ -26,10 +27,11 @@ def task_of(attempt_id: str) -> str:
 class HadoopApi:
     """REST calls to the daemons on the master's address."""
 
-    def __init__(self, address: str, ports: dict[str, int]) -> None:
-        """`ports`: those that were chosen at the start of the cluster."""
+    def __init__(self, address: str, ports: dict[str, int], addresses: Mapping[str, str] | None = None) -> None:
+        """`ports`: those that were chosen at the cluster's start; `addresses`: of hosts with DataNodes, by name."""
         self.address = address
         self.ports = ports
+        self.addresses = addresses or {}
 
     def rm(self, path: str) -> Any:
         """JSON from the ResourceManager (and, under /proxy/, from MapReduce AMs); None when there is none."""
@@ -69,18 +71,19 @@ class HadoopApi:
 
     def _webhdfs(self, method: str, path: str, operation: str, body: bytes | None = None) -> Answer:
         url = f"/webhdfs/v1{quote(path)}?op={operation}&user.name={USER}"
-        answer = request(self.address, self.ports["namenode_http"], url, method=method)
+        # Long for an answer: at the first of these requests the NameNode has much to load.
+        answer = request(self.address, self.ports["namenode_http"], url, method=method, timeout_s=WEBHDFS_TIMEOUT_S)
         if answer.status == http.client.TEMPORARY_REDIRECT:
             # The redirect names the DataNode by its host name, which only the cluster knows.
             target = urlsplit(answer.location)
             answer = request(
-                self.address,
+                self.addresses.get(target.hostname or "", self.address),
                 self.ports["datanode_http"],
                 f"{target.path}?{target.query}",
                 method=method,
                 body=body,
                 content_type="application/octet-stream",
-                timeout_s=30,
+                timeout_s=WEBHDFS_TIMEOUT_S,
             )
         if answer.status >= 300:
             raise MiniClusterError(f"HDFS refused {operation} of {path}: HTTP {answer.status}: {answer.body[:300]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -186,7 +186,11 @@ def mapred_site(settings: Settings, ports: Mapping[str, int], node: Host | None)
     }
 
 
-def write_all(settings: Settings, ports: Mapping[str, int]) -> None:
+More = Callable[[Host | None], Mapping[str, Mapping[str, object]]]
+"""Node, or None for the rest -> file -> properties that are added to it or go before those that it has."""
+
+
+def write_all(settings: Settings, ports: Mapping[str, int], more: More = lambda _: {}) -> None:
     """Write conf/client, used by the daemons of the master, clients and containers, and conf/NODE for every node."""
     conf = settings.work_dir / "conf"
     conf.mkdir(parents=True, exist_ok=True)
@@ -201,8 +205,9 @@ def write_all(settings: Settings, ports: Mapping[str, int]) -> None:
             "mapred-site.xml": mapred_site(settings, ports, node),
             "capacity-scheduler.xml": CAPACITY_SCHEDULER,
         }
+        added = more(node)
         for name, properties in files.items():
-            (folder / name).write_text(render_xml(properties), encoding="utf-8")
+            (folder / name).write_text(render_xml({**properties, **added.get(name, {})}), encoding="utf-8")
     for name, content in (("daemon", LOG4J), ("console", CLIENT_LOG4J)):
         # A folder of its own: conf/client is on the class path of containers, which bring their own.
         (conf / name).mkdir(exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ STREAMING = "org.apache.hadoop.streaming.HadoopStreaming"
 EXAMPLES = "org.apache.hadoop.examples.ExampleDriver"
 HOSTILE_NAME = "<script>alert(1)</script> \"quoted\", commas; DROP TABLE alerts;-- '%s' \u00e9"
 HOT_KEY = "key-of-everybody"
+NARROW_QUEUE = "narrow"
+"""Of clusters that have it: there is room for one container."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,41 @@ def _cpu_hungry_node(work: Path) -> Job:
     return streaming(work, "cpu_hungry_node", tasks, 2, "115 0", healthy=False, fault="cpu_hungry_node")
 
 
+def _greedy_map(work: Path) -> Job:
+    tasks: list[dict[str, Any]] = [{"sleep_s": 12, "n_records": 20, "seed": i} for i in range(3)]
+    tasks[1] |= {"hog_first_mib": 600}
+    return streaming(work, "greedy_map", tasks, 1, "5 0", healthy=False, fault="container_memory")
+
+
+def _killed_master(work: Path) -> Job:
+    tasks = [{"sleep_s": 14, "n_records": 20, "seed": i} for i in range(2)]
+    return streaming(work, "killed_master", tasks, 1, "5 0", healthy=False, fault="master_killed")
+
+
+def _starved_queue(work: Path) -> Job:
+    tasks = [{"sleep_s": 5, "n_records": 1, "seed": i} for i in range(3)]
+    options = {"mapreduce.job.queuename": NARROW_QUEUE}
+    return streaming(
+        work, "starved_queue", tasks, 1, "1 0",
+        options=options, healthy=False, fault="queue_starved", expected="KILLED",
+    )  # fmt: skip
+
+
+def _waiting_master(_: Path) -> Job:
+    # All in its ApplicationMaster: the queue has room for no more.
+    words = ["pi", "-Dmapreduce.job.ubertask.enable=true", f"-Dmapreduce.job.queuename={NARROW_QUEUE}", 1, 100]
+    return replace(example("waiting_master", "QuasiMonteCarlo", words), healthy=False, fault="master_waits")
+
+
+def _lost_outputs(work: Path) -> Job:
+    tasks = [{"sleep_s": 6, "n_records": 50, "record_bytes": 500, "seed": i} for i in range(6)]
+    # A reducer tries so long before it says that it cannot connect; 3 minutes unless it is told.
+    options = {"mapreduce.reduce.shuffle.connect.timeout": 2000}
+    return streaming(
+        work, "lost_outputs", tasks, 3, "8 0", options=options, healthy=False, fault="map_outputs_lost"
+    )  # fmt: skip
+
+
 CATALOGUE: dict[str, Callable[[Path], Job]] = {
     "pi": _pi,
     "word_count": _word_count,
@@ -173,4 +210,9 @@ CATALOGUE: dict[str, Callable[[Path], Job]] = {
     "slow_source_host": _slow_source_host,
     "late_reducers": _late_reducers,
     "cpu_hungry_node": _cpu_hungry_node,
+    "greedy_map": _greedy_map,
+    "killed_master": _killed_master,
+    "starved_queue": _starved_queue,
+    "waiting_master": _waiting_master,
+    "lost_outputs": _lost_outputs,
 }

@@ -12,9 +12,9 @@ from typing import Any
 
 from deploy.minicluster import faults, hadoop_config, processes
 from deploy.minicluster.cluster import Cluster
+from deploy.minicluster.daemons import job_faults
 from deploy.minicluster.errors import JobError, MiniClusterError
 from deploy.minicluster.faults import Injection, Truth
-from deploy.minicluster.hadoop_api import HadoopApi
 from deploy.minicluster.jobs import CATALOGUE, Job
 from deploy.minicluster.processes import Process
 from deploy.minicluster.settings import PlannedJob, Settings
@@ -24,6 +24,8 @@ CLIENT_HEAP_MIB = 160
 SUBMIT_TIMEOUT_S = 120.0
 JOB_TIMEOUT_S = 600.0
 HISTORY_TIMEOUT_S = 60.0
+
+INJECTIONS = faults.INJECTIONS | job_faults.INJECTIONS
 
 _SUBMITTED = re.compile(r"Submitted application application_(\d+_\d+)")
 
@@ -73,7 +75,7 @@ class Workload:
     def __init__(self, cluster: Cluster, say: Say) -> None:
         """`say` gets a line about each step."""
         self.cluster = cluster
-        self.api = HadoopApi(cluster.settings.master_address, cluster.ports)
+        self.api = cluster.api
         self.outcome = Outcome()
         self._say = say
         self._stop = threading.Event()
@@ -153,8 +155,8 @@ class Workload:
 
     def _follow(self, job: Job, job_id: str, client: Process) -> None:
         ended = threading.Event()
-        injection = Injection(self.cluster, self.api, job_id, ended)
-        inject = faults.INJECTIONS.get(job.fault)
+        injection = Injection(self.cluster, self.api, job_id, ended, kill=lambda: self._kill(job_id))
+        inject = INJECTIONS.get(job.fault)
         failures: list[str] = []
         thread = threading.Thread(target=_guarded, args=(inject, injection, failures), daemon=True)
         if inject is not None:
@@ -172,7 +174,7 @@ class Workload:
 
     def _wait_for_end(self, job: Job, job_id: str, client: Process) -> None:
         deadline = time.monotonic() + JOB_TIMEOUT_S
-        to_kill = job.expected == "KILLED"
+        to_kill = job.expected == "KILLED" and not job.fault  # else its fault kills it
         while client.wait(0.5) is None:
             if self._stop.is_set():
                 raise JobError(f"{job_id}: the workload was stopped")

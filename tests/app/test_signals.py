@@ -122,7 +122,7 @@ def test_the_document_of_signals_has_a_row_for_each_and_names_what_exists() -> N
     rows = [row for row in table if row[0].isdigit()]
     assert [int(row[0]) for row in rows] == list(range(1, 23))
     types = {row.type for row in event_table()}
-    for number, _, _, events, queries, tests, _ in rows:
+    for number, _, _, events, queries, tests, _, _ in rows:
         assert set(re.findall(r"`(\w+)`", events)) <= types, number
         for query in re.findall(r"`([\w-]+)`", queries):
             assert (ROOT / "queries" / f"{query}.cep").exists(), (number, query)

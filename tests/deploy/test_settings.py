@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.minicluster.daemons.cluster import SETTINGS as DAEMONS
 from deploy.minicluster.errors import SettingsError
 from deploy.minicluster.jobs import CATALOGUE
 from deploy.minicluster.settings import Host, PlannedJob, load
@@ -14,8 +15,9 @@ def test_shipped_settings() -> None:
     assert settings.hosts[:2] == (Host("node1", "127.0.10.1"), Host("node2", "127.0.10.2"))
     assert len(settings.hosts) == 6
     assert set(settings.shuffle_ports.values()) == set(range(13562, 13568))
-    planned = {plan.job for phase in settings.workload for plan in phase}
-    assert planned == set(CATALOGUE)
+    planned = [{plan.job for phase in each.workload for plan in phase} for each in (settings, load(DAEMONS))]
+    assert set.union(*planned) == set(CATALOGUE)
+    assert set.intersection(*planned) == {"pi", "multi_reducer"}
 
 
 def test_own_settings_change_only_what_they_name(tmp_path: Path) -> None:

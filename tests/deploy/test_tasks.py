@@ -65,6 +65,7 @@ def test_every_mapper_has_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 KNOWN = {
+    "hog_first_mib",
     "sleep_s",
     "n_records",
     "record_bytes",

@@ -1,4 +1,5 @@
-"""A run on a real cluster takes minutes: made only when this folder is asked for (`make live`, `make live-spark`)."""
+"""A run on a real cluster takes minutes: made only when this folder is asked for (`make live`,
+`make live-daemons`, `make live-spark`)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.live import report, scenario
 from tests.live.scenario import Observed
 
 HERE = Path(__file__).parent
-OBSERVED = pytest.StashKey[Observed]()
+SUMMARY = pytest.StashKey[list[str]]()
+"""Lines for a person."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -30,14 +32,14 @@ def observed(request: pytest.FixtureRequest) -> Observed:
         print(f"{time.monotonic() - started_s:7.1f} s  {message}", flush=True)
 
     seen = scenario.run(say)
-    request.config.stash[OBSERVED] = seen
+    request.config.stash[SUMMARY] = list(report.lines(seen))
     return seen
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The figures, whether the tests passed or not."""
-    seen = config.stash.get(OBSERVED, None)
-    if seen is not None:
+    lines = config.stash.get(SUMMARY, None)
+    if lines is not None:
         terminalreporter.section("live on the mini cluster")
-        for line in report.lines(seen):
+        for line in lines:
             terminalreporter.write_line(line)

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,8 @@ from app.store.models import (
 from deploy.minicluster import settings as cluster_settings
 from deploy.minicluster import watch_config
 from deploy.minicluster.cluster import Cluster
-from deploy.minicluster.workload import Outcome, Workload
+from deploy.minicluster.faults import Truth
+from deploy.minicluster.workload import FinishedJob, Outcome, Workload
 from tests.live.process import ROOT, Answer, Clustercep, run_to_end
 from tests.live.sink import Deliveries, Delivery, listening
 
@@ -116,11 +117,7 @@ def run(say: Say) -> Observed:
     """Everything; raises AssertionError or MiniClusterError when it cannot be done. Leaves no process behind."""
     settings = cluster_settings.load(LIVE_CONFIG)
     settings = dataclasses.replace(settings, library_dir=ROOT / settings.library_dir)
-    with tempfile.TemporaryDirectory() as logs:
-        # Compiles the kernels where that was not done yet: an operator would wait for that, the faults do not.
-        say(
-            run_to_end(["test", str(watch_config.QUERIES)], Path(logs) / "test.log", COMPILED_WITHIN_S).splitlines()[-1]
-        )
+    compile_queries(say)
     say("starting the cluster")
     with listening() as deliveries, Cluster(settings) as cluster:
         say("the cluster is healthy")
@@ -129,6 +126,13 @@ def run(say: Say) -> Observed:
             return Scenario(cluster, clustercep, deliveries, say).play()
         finally:
             clustercep.end()
+
+
+def compile_queries(say: Say) -> None:
+    """Where that was not done yet: an operator would wait for that, the faults do not."""
+    with tempfile.TemporaryDirectory() as logs:
+        log = Path(logs) / "test.log"
+        say(run_to_end(["test", str(watch_config.QUERIES)], log, COMPILED_WITHIN_S).splitlines()[-1])
 
 
 def configured(cluster: Cluster, deliveries: Deliveries) -> Clustercep:
@@ -171,6 +175,52 @@ def killed_containers(logs: Path) -> set[str]:
     }
 
 
+@contextmanager
+def jobs_running(workload: Workload) -> Iterator[Callable[[], bool]]:
+    """Run it beside the block, which is given whether it still runs; at the block's end it is ended."""
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            workload.run()
+        except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
+            failures.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield thread.is_alive
+    finally:
+        workload.stop()
+        thread.join(60)
+    if failures:
+        raise failures[0]
+
+
+class NewAlerts:
+    """Says each alert once."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._seen: set[str] = set()
+
+    def tell(self, store: Store) -> None:
+        """Those that were not told before."""
+        for alert in store.alerts(AlertFilter(limit=MAX_ROWS)):
+            if alert.id not in self._seen:
+                self._seen.add(alert.id)
+                self._say(f"alert {alert.query} [{alert.lane}]: {alert.summary}")
+
+
+def verdict_of(store: Store, truths: Iterable[Truth], jobs: Iterable[FinishedJob]) -> Verdict:
+    """The alerts of a store beside what was injected."""
+    faults = [Fault.model_validate(truth.as_dict()) for truth in truths]
+    recorded = [RecordedJob.model_validate(job.as_dict()) for job in jobs]
+    # An incident stands for alerts that are judged by themselves.
+    incidents = {alert.id for alert in store.alerts(AlertFilter(limit=MAX_ROWS)) if alert.is_incident}
+    return judge([alert for alert in seen_alerts(store) if alert.id not in incidents], faults, recorded)
+
+
 class Scenario:
     """The steps of one run."""
 
@@ -180,7 +230,7 @@ class Scenario:
         self._deliveries = deliveries
         self._say = say
         self._workload = Workload(cluster, say)
-        self._seen: set[str] = set()
+        self._alerts = NewAlerts(say)
         self._asked_s = 0.0
         self.observed = Observed()
 
@@ -191,12 +241,13 @@ class Scenario:
         self._clustercep.start()
         self._say(f"clustercep is ready after {self._clustercep.wait_until_ready(READY_WITHIN_S):.1f} s")
         with open_configured_store(load_settings(self._clustercep.config, {})) as store:
-            with self._jobs_running() as running:
+            with jobs_running(self._workload) as running:
                 self._go_on_until(store, lambda: n_events(store, "MapEnd") > 0, running, "a map has ended")
                 self._reload()
                 self._go_on_until(store, lambda: bool(self._deliveries.received), running, "the webhook was called")
                 self._kill_and_restart(store)
                 self._go_on_until(store, lambda: not running(), running, "all jobs have ended")
+            self.observed.outcome = self._workload.outcome
             self._settle(store)
             self._stop()
             self.observed.kept = self._read(store)
@@ -204,26 +255,6 @@ class Scenario:
         self.observed.log = self._clustercep.log.read_text(encoding="utf-8")
         self.observed.deliveries = list(self._deliveries.received)
         return self.observed
-
-    @contextmanager
-    def _jobs_running(self) -> Iterator[Callable[[], bool]]:
-        failures: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                self.observed.outcome = self._workload.run()
-            except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
-                failures.append(error)
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            yield thread.is_alive
-        finally:
-            self._workload.stop()
-            thread.join(60)
-        if failures:
-            raise failures[0]
 
     def _go_on_until(self, store: Store, condition: Callable[[], bool], running: Callable[[], bool], what: str) -> None:
         """Look at alerts and endpoints until the condition holds; it must while the workload runs."""
@@ -237,10 +268,7 @@ class Scenario:
 
     def _look(self, store: Store) -> None:
         """Tell about alerts that are new, and ask the endpoints now and then."""
-        for alert in store.alerts(AlertFilter(limit=MAX_ROWS)):
-            if alert.id not in self._seen:
-                self._seen.add(alert.id)
-                self._say(f"alert {alert.query} [{alert.lane}]: {alert.summary}")
+        self._alerts.tell(store)
         if time.monotonic() >= self._asked_s + ASK_EVERY_S:
             self._asked_s = time.monotonic()
             self.observed.answers += [self._clustercep.ask(path) for path in ENDPOINTS]
@@ -302,12 +330,7 @@ class Scenario:
         self._say(f"SIGTERM: status {self.observed.exit_status} after {self.observed.stopped_in_s:.1f} s")
 
     def _verdict(self, store: Store) -> Verdict:
-        outcome = self.observed.outcome
-        faults = [Fault.model_validate(truth.as_dict()) for truth in outcome.truths]
-        jobs = [RecordedJob.model_validate(job.as_dict()) for job in outcome.jobs]
-        # An incident stands for alerts that are judged by themselves.
-        incidents = {alert.id for alert in store.alerts(AlertFilter(limit=MAX_ROWS)) if alert.is_incident}
-        return judge([alert for alert in seen_alerts(store) if alert.id not in incidents], faults, jobs)
+        return verdict_of(store, self.observed.outcome.truths, self.observed.outcome.jobs)
 
     def _read(self, store: Store) -> Kept:
         return Kept(

@@ -2,7 +2,8 @@
 
 sleep_s: seconds to wait; n_records, record_bytes: output after that; hot_key, hot_share: one key for this
 share of the records; n_cold_keys: how many keys the others have; seed: of the random numbers;
-fail_first: fail in the first attempt; truth: file that gets a line about a deliberate straggler.
+fail_first: fail in the first attempt; hog_first_mib: take so much memory in the first attempt;
+truth: file that gets a line about a deliberate straggler.
 """
 
 from __future__ import annotations
@@ -49,16 +50,23 @@ def write_truth(path: str, started_ms: int) -> None:
         stream.write(json.dumps(line) + "\n")
 
 
+def is_first() -> bool:
+    """Whether this is the first attempt of its task."""
+    return os.environ["mapreduce_task_attempt_id"].endswith("_0")  # noqa: SIM112 - Hadoop's spelling
+
+
 def main() -> None:
     """Do what every input line says."""
     for line in sys.stdin:
         task = json.loads(line)
-        if task.get("fail_first") and os.environ["mapreduce_task_attempt_id"].endswith("_0"):  # noqa: SIM112
+        if task.get("fail_first") and is_first():
             time.sleep(3)
             sys.exit("this attempt fails on purpose")
+        hog = b"x" * (int(task.get("hog_first_mib", 0)) << 20 if is_first() else 0)
         started_ms = time.time_ns() // 1_000_000
         time.sleep(float(task.get("sleep_s", 0)))
         emit(task)
+        del hog
         if task.get("truth"):
             write_truth(str(task["truth"]), started_ms)
 

@@ -59,7 +59,21 @@ def test_nodes(tmp_path: Path) -> None:
     assert read(tmp_path) == [
         (2_002, "NodeLost", "node2", "Timed out after 600 secs"),
         (3_000, "NodeUnhealthy", "node3", "1/1 local-dirs are bad: /d1"),
-        (5_000, "NodeLost", "node5", "UNHEALTHY to LOST"),
+        (5_000, "NodeLost", "node5", "no heartbeat for too long (UNHEALTHY to LOST)"),
+    ]
+
+
+def test_why_a_node_is_lost_may_stand_behind_it(tmp_path: Path) -> None:
+    """As a ResourceManager of Hadoop 3.4.2 wrote it, from two threads."""
+    (tmp_path / "resourcemanager-master.log").write_text(
+        "1970-01-02 07:20:03,818 INFO org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNodeImpl: "
+        "node2:18041 Node Transitioned from RUNNING to LOST\n"
+        "1970-01-02 07:20:03,819 INFO org.apache.hadoop.yarn.util.AbstractLivelinessMonitor: "
+        "Expired:node2:18041 Timed out after 20 secs\n"
+    )
+    found = read(tmp_path, now_ms=2 * DAY_MS)
+    assert [(kind, host, reason) for _, kind, host, reason in found] == [
+        ("NodeLost", "node2", "no heartbeat for too long (RUNNING to LOST)")
     ]
 
 

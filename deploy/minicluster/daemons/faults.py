@@ -1,0 +1,203 @@
+"""Faults of daemons, each injected for the time of a block and mended at its end."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.minicluster.daemons.cluster import DaemonCluster
+from deploy.minicluster.daemons.configuration import data_dirs, local_dirs
+from deploy.minicluster.errors import MiniClusterError
+from deploy.minicluster.faults import Truth
+from deploy.minicluster.settings import Host
+
+PAUSED_S, RUNS_S = 0.8, 0.1
+"""Of a DataNode that is slow: longer than configuration.SLOW_IO_MS and shorter than what JVMs report as a pause."""
+SLOW_FILE_BYTES = 20_000_000
+"""Several pauses long: a packet waits when buffers of 64 KiB are full."""
+WRITE_TIMEOUT_S = 60.0
+MASTER = "master"
+
+
+@dataclass(frozen=True)
+class DaemonFault:
+    """What is done to which host, and what must be told of it."""
+
+    name: str
+    host: str
+    told_by: Mapping[str, str]
+    """Query -> host that its alert names first: of what the NameNode and the ResourceManager tell, theirs."""
+    injected: Callable[[DaemonCluster, Host], AbstractContextManager[None]]
+    note: str
+    afterwards: frozenset[str] = frozenset()
+    """Queries among them that can tell only when it is over."""
+
+    def truths(self, from_ms: int, to_ms: int) -> list[Truth]:
+        """As the workload's, one for each query; both ends inclusive."""
+        return [
+            Truth(self.name, query, "", host, from_ms, to_ms, self.note, hosts=[host])
+            for query, host in self.told_by.items()
+        ]
+
+
+@contextmanager
+def replaced_by_files(folders: tuple[Path, ...]) -> Iterator[None]:
+    """In place of each folder there is a file, for root too."""
+    for folder in folders:
+        folder.rename(_aside(folder))
+        folder.touch()
+    try:
+        yield
+    finally:
+        for folder in folders:
+            folder.unlink()
+            _aside(folder).rename(folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.aside")
+
+
+def a_bad_directory(cluster: DaemonCluster, host: Host) -> AbstractContextManager[None]:
+    """One of the NodeManager's two."""
+    return replaced_by_files(local_dirs(cluster.settings, host)[1:])
+
+
+def only_bad_directories(cluster: DaemonCluster, host: Host) -> AbstractContextManager[None]:
+    """Both of them: the node is unhealthy."""
+    return replaced_by_files(local_dirs(cluster.settings, host))
+
+
+@contextmanager
+def slow_datanode(cluster: DaemonCluster, host: Host) -> Iterator[None]:
+    """Its process stands still most of the time, while others pass it what is written through them."""
+    over = threading.Event()
+    failures: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (MiniClusterError, OSError, http.client.HTTPException) as error:
+            failures.append(error)
+
+    def pause() -> None:
+        while not over.is_set():
+            cluster.signal_datanode(host, signal.SIGSTOP)
+            over.wait(PAUSED_S)
+            cluster.signal_datanode(host, signal.SIGCONT)
+            over.wait(RUNS_S)
+
+    def write() -> None:
+        others = [other for other in cluster.settings.hosts if other != host]
+        number = 0
+        while not over.is_set():
+            write_through(cluster, others[number % len(others)], f"/slow/{number}", SLOW_FILE_BYTES)
+            number += 1
+
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in (pause, write)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(WRITE_TIMEOUT_S)
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def failed_volume(cluster: DaemonCluster, host: Host) -> Iterator[None]:
+    """A volume of the DataNode is gone, which it finds when it writes there; it looks again when it starts again."""
+    with replaced_by_files(data_dirs(cluster.settings, host)[1:]):
+        for number in range(4):  # it takes its volumes in turn
+            write_through(cluster, host, f"/volume/{number}", 1_000)
+        yield
+
+
+@contextmanager
+def killed_datanode(cluster: DaemonCluster, host: Host) -> Iterator[None]:
+    """Until it is started again."""
+    cluster.kill_datanode(host)
+    yield
+    cluster.start_datanode(host)
+
+
+@contextmanager
+def safe_mode(cluster: DaemonCluster, _: Host) -> Iterator[None]:
+    """As an operator enters it."""
+    cluster.administer_hdfs("-safemode", "enter")
+    yield
+    cluster.administer_hdfs("-safemode", "leave")
+
+
+@contextmanager
+def stopped_nodemanager(cluster: DaemonCluster, host: Host) -> Iterator[None]:
+    """Its process stands still until the end of the block."""
+    cluster.signal_nodemanager(host, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        cluster.signal_nodemanager(host, signal.SIGCONT)
+
+
+def write_through(cluster: DaemonCluster, host: Host, path: str, n_bytes: int) -> None:
+    """A file of two replicas, the first of them on `host`."""
+    namenode = f"{host.name}:{cluster.ports['namenode']}"  # by the host's relay: so it is known for the writer
+    query = f"op=CREATE&user.name=hadoop&namenoderpcaddress={namenode}&overwrite=true&replication=2"
+    connection = http.client.HTTPConnection(host.address, cluster.ports["datanode_http"], timeout=WRITE_TIMEOUT_S)
+    try:
+        headers = {"Content-Type": "application/octet-stream"}
+        connection.request("PUT", f"/webhdfs/v1{path}?{query}", body=bytes(n_bytes), headers=headers)
+        answer = connection.getresponse()
+        told = answer.read(300)
+    finally:
+        connection.close()
+    if answer.status != http.client.CREATED:
+        raise MiniClusterError(f"the DataNode of {host.name} did not write {path}: HTTP {answer.status}: {told!r}")
+
+
+FAULTS = (
+    DaemonFault(
+        "bad_directory", "node1",
+        {"nodemanager-bad-directory": "node1", "nodemanager-directory-failed": "node1"},
+        a_bad_directory, "in place of one of the NodeManager's two directories for containers there is a file",
+    ),
+    DaemonFault(
+        "unhealthy_node", "node2", {"node-unhealthy": "node2", "nodemanagers-lost": MASTER},
+        only_bad_directories, "in place of both directories of the NodeManager for containers there are files",
+    ),
+    DaemonFault(
+        "slow_datanode", "node3", {"datanode-slow-peer": "node3"},
+        slow_datanode, f"the DataNode stands still for {PAUSED_S} s, runs for {RUNS_S} s, and so on",
+    ),
+    DaemonFault(
+        "failed_volume", "node3", {"datanode-disk-failed": "node3", "hdfs-volume-failed": "node3"},
+        failed_volume, "in place of one of the DataNode's two volumes there is a file",
+    ),
+    DaemonFault(
+        "safe_mode", MASTER, {"hdfs-safe-mode": MASTER, "hdfs-safe-mode-stays": MASTER},
+        safe_mode, "hdfs dfsadmin -safemode enter",
+    ),
+    DaemonFault(
+        "datanode_lost", "node3",
+        {"datanode-lost": "node3", "daemon-unreachable": "node3", "hdfs-datanodes-dead": MASTER},
+        killed_datanode, "kill -9 to the DataNode",
+    ),
+    DaemonFault(
+        "nodemanager_stopped", "node2",
+        {
+            "node-lost": "node2", "daemon-unreachable": "node2", "nodemanagers-lost": MASTER,
+            "daemon-paused": "node2", "gc-pause": "node2",
+        },
+        stopped_nodemanager, "SIGSTOP to the NodeManager",
+        afterwards=frozenset({"daemon-paused", "gc-pause"}),
+    ),
+)  # fmt: skip
+"""In the order in which they are injected, one after the other."""

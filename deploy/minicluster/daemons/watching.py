@@ -1,0 +1,53 @@
+"""The configuration with which clustercep watches this cluster: its daemons by their `/jmx` and logs, and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deploy.minicluster import watch_config
+from deploy.minicluster.settings import Settings
+
+MIN_WAIT_S = 75
+MIN_SILENT_S = 14
+SAFE_MODE_S = 15
+DISABLED = ("containers-failing-host", "localisation-slow", "hdfs-user-busy")
+"""As shipped: they have no usual threshold. The fourth of them, fetch-failures-host, gets one here."""
+
+
+def render(settings: Settings, ports: Mapping[str, int]) -> dict[str, Any]:
+    """The content of clustercep's config.yaml; `ports` are those that were chosen at the cluster's start."""
+    content = watch_config.render(settings, ports)
+    shared = {name: content["sources"][name] for name in ("yarn_rest", "container_log", "daemon_log")}
+    master = f"http://{settings.master_address}"
+    hosts = settings.hosts
+    return content | {
+        "sources": shared
+        | {
+            # Nobody but the cluster knows its names: the daemons are asked, and DataNodes known, by address.
+            "hosts": {host.address: host.name for host in (settings.master, *hosts)},
+            "jmx": {
+                "enabled": True,
+                "interval": f"{watch_config.INTERVAL_S} s",
+                "timeout": "3 s",  # a daemon that stands still is asked at every poll
+                "daemon_timeout": "6 s",
+                "poll_timeout": "10 s",
+                "name_nodes": [f"{master}:{ports['namenode_http']}"],
+                "resource_managers": [f"{master}:{ports['resourcemanager_http']}"],
+                "history_servers": [f"{master}:{ports['jobhistory_http']}"],
+                "data_nodes": [f"http://{host.address}:{ports['datanode_http']}" for host in hosts],
+                "node_managers": [f"http://{host.address}:{ports['nodemanager_http']}" for host in hosts],
+            },
+        },
+        "queries": {
+            "directory": str(watch_config.QUERIES),
+            "disabled": list(DISABLED),
+            "parameters": {
+                "job-waits": {"min_wait": f"{MIN_WAIT_S} s"},
+                "containers-pending": {"min_wait": f"{MIN_WAIT_S} s"},
+                "daemon-unreachable": {"min_silent": f"{MIN_SILENT_S} s"},
+                "hdfs-safe-mode-stays": {"within": f"{SAFE_MODE_S} s"},
+                "fetch-failures-host": {"min_failures": 3},
+            },
+        },
+    }
