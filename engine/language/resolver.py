@@ -119,7 +119,7 @@ def resolve(
     """
     checked = Checked(text, name)
     values = parameter_values(query, parameters, checked)
-    scope = pattern_scope(query.pattern, schema, checked)
+    scope = pattern_scope(query.pattern, schema, checked, of_trends=query.is_trend)
     if query.is_trend:
         return _resolve_trends(query, values, scope, schema, checked)
     check_pattern(query.pattern, checked)

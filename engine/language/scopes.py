@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.errors import QueryTypeError, Span
 from engine.events import EventSchema
-from engine.language.ast import Alternative, AnyOf, Component, Negation, Pattern, Repeat
+from engine.language.ast import Alternative, AnyOf, Component, Conjunction, Negation, Pattern, Repeat
 from engine.language.source import did_you_mean
 
 
@@ -58,9 +58,15 @@ Scope = Mapping[str, Variable]
 """Variables by name, in textual order."""
 
 
-def pattern_scope(pattern: Pattern, schema: EventSchema, checked: Checked) -> Scope:
-    """The variables of `pattern`; raises QueryTypeError for unknown types and a variable of two components."""
-    return _ScopeBuilder(schema, checked).scope(pattern, _OUTSIDE)
+def pattern_scope(pattern: Pattern, schema: EventSchema, checked: Checked, *, of_trends: bool = False) -> Scope:
+    """The variables of `pattern`; raises QueryTypeError for unknown types and a variable of two components.
+
+    `of_trends`: the parts of an outermost AND may share one: aggregates add over both trends of a pair then.
+    """
+    builder = _ScopeBuilder(schema, checked)
+    return (
+        builder.pairs(pattern) if of_trends and isinstance(pattern, Conjunction) else builder.scope(pattern, _OUTSIDE)
+    )
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,23 @@ class _ScopeBuilder:
                     for variable in self.scope(part, place).values():
                         self._merge(scope, variable, exclusive=isinstance(pattern, Alternative))
                 return scope
+
+    def pairs(self, pattern: Conjunction) -> Scope:
+        """The variables of the parts of an AND, of each of which a pair has a trend."""
+        scope: dict[str, Variable] = {}
+        for part in pattern.parts:
+            for variable in self.scope(part, _OUTSIDE).values():
+                first = scope.setdefault(variable.name, variable)
+                if first is not variable and (
+                    first.event_type != variable.event_type or first.negated or variable.negated
+                ):
+                    raise self.checked.error(
+                        variable.span,
+                        f"the variable {variable.name} stands for different things in the parts of an AND",
+                        f"events of {first.event_type} in each of them, and no negated ones",
+                        f"name one of them differently, as in {variable.event_type} {variable.name}2",
+                    )
+        return scope
 
     def _merge(self, scope: dict[str, Variable], variable: Variable, *, exclusive: bool) -> None:
         """Add a variable; parts of an OR may share one, since a match has only one of them."""

@@ -119,7 +119,21 @@ def check_trend_pattern(pattern: Pattern, checked: Checked) -> None:
             "a positive part that the trends consist of",
             "put the absent part into a SEQ with what must be there, as in SEQ(NOT E, A+)",
         )
-    _TrendPattern(checked).check(pattern, at_start=True, at_end=True)
+    parts = pattern.parts if isinstance(pattern, Conjunction) else (pattern,)
+    if len(parts) > 2:
+        raise checked.error(
+            pattern.span,
+            f"AND of {len(parts)} patterns: trends are counted in pairs",
+            "AND of two patterns",
+            "write a query for each two of them",
+        )
+    for part in parts:
+        _check_whole(part, checked)
+
+
+def _check_whole(pattern: Pattern, checked: Checked) -> None:
+    """Of a pattern, or a part of AND: what a trend is read by."""
+    _TrendPattern(checked).check_part(pattern, at_start=True, at_end=True)
     if nullable(pattern):
         raise checked.error(
             pattern.span,
@@ -140,9 +154,16 @@ class _TrendPattern:
                 return
             case Sequence():
                 self._check_sequence(flat_parts(pattern), at_start=at_start, at_end=at_end)
-            case Alternative(parts=parts) | Conjunction(parts=parts):
+            case Conjunction():
+                raise self.checked.error(
+                    pattern.span,
+                    "AND inside another operator: it makes pairs of trends, which are no sequence of events",
+                    "AND as the outermost operator",
+                    "write a query for each order of the parts",
+                )
+            case Alternative(parts=parts):
                 for part in parts:
-                    self._check_part(part, at_start=at_start, at_end=at_end)
+                    self.check_part(part, at_start=at_start, at_end=at_end)
             case AnyOf():
                 return
             case Repeat(pattern=inner, at_most=at_most):
@@ -154,11 +175,12 @@ class _TrendPattern:
                         "at least one component that every repetition has",
                         "leave out one of the two ? or *",
                     )
-                self._check_part(inner, at_start=at_start and once, at_end=at_end and once)
+                self.check_part(inner, at_start=at_start and once, at_end=at_end and once)
             case Negation():
                 raise AssertionError("negations are looked at in their sequence")
 
-    def _check_part(self, part: Pattern, *, at_start: bool, at_end: bool) -> None:
+    def check_part(self, part: Pattern, *, at_start: bool, at_end: bool) -> None:
+        """See `check`; of a part that is no NOT."""
         if isinstance(part, Negation):
             raise self.checked.error(
                 part.span,
@@ -195,7 +217,7 @@ class _TrendPattern:
                     "the negated pattern can match without any event, so that no trend would remain",
                     remedy="leave out its ? or *",
                 )
-            self._check_part(part.pattern, at_start=False, at_end=False)
+            self.check_part(part.pattern, at_start=False, at_end=False)
 
 
 def flat_parts(pattern: Sequence) -> tuple[Pattern, ...]:

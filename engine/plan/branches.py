@@ -20,7 +20,7 @@ from engine.plan.rewrites.absent import for_pattern
 from engine.plan.rewrites.bounded import bounds_as_predicates
 from engine.plan.rewrites.negated_closure import as_single
 from engine.plan.sequence.planner import plan
-from engine.plan.trends.planner import trend_plan
+from engine.plan.trends.pairs import plan_of_trends
 
 _ALIKE = "for other alternatives bind the same variables in another way"
 
@@ -31,7 +31,7 @@ def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tupl
     Raises UnsupportedQueryError for what no runtime of this version evaluates.
     """
     if resolved.is_trend:
-        return (trend_plan(resolved),)
+        return (plan_of_trends(resolved),)
     patterns = [rewritten(pattern) for pattern in expanded(rewritten(resolved.query.pattern))]
     queries = [for_pattern(resolved, pattern) for pattern in dict.fromkeys(patterns)]
     planned = [query for query in queries if query is not None]

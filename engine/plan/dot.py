@@ -9,7 +9,7 @@ from engine.language.printer import print_expression
 from engine.plan.automaton.explain import edge_kind, edge_label, formulas
 from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.model import EdgePredicates, Plan
-from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.model import TrendPairPlan, TrendPlan
 
 
 def dot(branches: Sequence[Plan], name: str) -> str:
@@ -20,13 +20,18 @@ def dot(branches: Sequence[Plan], name: str) -> str:
         "  node [shape=circle, fontsize=10];",
         "  edge [fontsize=9];",
     ]
-    for number, branch in enumerate(branches):
+    for number, branch in enumerate(_apart(branches)):
         lines.append(f"  subgraph cluster_{number} {{")
         lines.append(f"    label={quoted(f'{number + 1}: {branch.strategy.value}')};")
         drawn = _drawn(branch, number)
         lines += [f"    {line}" for line in drawn]
         lines.append("  }")
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _apart(branches: Sequence[Plan]) -> Iterator[Plan]:
+    for branch in branches:
+        yield from branch.parts if isinstance(branch, TrendPairPlan) else (branch,)
 
 
 def _drawn(branch: Plan, number: int) -> Iterator[str]:

@@ -50,6 +50,11 @@ class RuntimeKind(Enum):
         "graph of events with propagated aggregates, shared by all windows (GRETA), precise events only",
         "per event and window what its dearest transition costs; a row when a window closes",
     )
+    TREND_PAIRS = (
+        "a graph of events with propagated aggregates (GRETA) for each part of AND, and one for the trends that both "
+        "match, precise events only",
+        "that of each graph, and a few products for each window and partition",
+    )
 
     def __init__(self, summary: str, cost: str) -> None:
         self.summary = summary
@@ -72,6 +77,7 @@ _KINDS = {
     (PlanForm.AUTOMATON, True): RuntimeKind.AUTOMATON_SEARCH,
     (PlanForm.AUTOMATON, False): RuntimeKind.AUTOMATON_RUNS,
     (PlanForm.TREND, True): RuntimeKind.TRENDS,
+    (PlanForm.TREND_PAIRS, True): RuntimeKind.TREND_PAIRS,
 }
 """By the form of a plan and whether every selection of events is a match."""
 
@@ -203,7 +209,11 @@ class QueryRuntime(Enum):
     ONE_PLAN = "the runtime of its only plan"
     UNION = "a union of the runtimes of its plans"
     TRENDS = "the graph of its trends"
+    TREND_PAIRS = "the graphs of the trends of both parts of AND"
     COUNT_WINDOWS = "windows of events, with a runtime for each plan and key"
+
+
+_OF_TRENDS = {PlanForm.TREND: QueryRuntime.TRENDS, PlanForm.TREND_PAIRS: QueryRuntime.TREND_PAIRS}
 
 
 @dataclass(frozen=True)
@@ -269,8 +279,8 @@ def evaluation_of(
     if resolved.query.within_events is not None:
         runtime = QueryRuntime.COUNT_WINDOWS
         own = [branch_evaluation(each, takes_matches=True) for each in branches]
-    elif plan.form is PlanForm.TREND:
-        runtime = QueryRuntime.TRENDS
+    elif plan.form in _OF_TRENDS:
+        runtime = _OF_TRENDS[plan.form]
         own = [branch_evaluation(plan)]
     elif len(branches) > 1 or branches[0].variables != variables:
         runtime = QueryRuntime.UNION

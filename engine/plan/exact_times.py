@@ -18,6 +18,13 @@ class ExactTimes(NamedTuple):
 def exact_times(query: ast.Query) -> ExactTimes | None:
     """None for a query that imprecise events may take part in."""
     if query.is_trend:
+        if isinstance(query.pattern, ast.Conjunction):
+            return ExactTimes(
+                "AND in an aggregate over trends",
+                "both trends of a pair depend on one order of the events, so that the expected number of pairs does "
+                "not follow from those of trends",
+                "write a query for each part, whose counts are expected values",
+            )
         if not any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern)):
             return None
         return ExactTimes(

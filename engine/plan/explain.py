@@ -13,8 +13,8 @@ from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.evaluation import BranchEvaluation, QueryEvaluation
 from engine.plan.exact_times import exact_times
 from engine.plan.model import Consistency, EdgePredicates, Plan
-from engine.plan.trends.explain import explain_trends
-from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.explain import explain_pairs, explain_trends
+from engine.plan.trends.model import TrendPairPlan, TrendPlan
 
 _IGNORE = {
     ast.Strategy.SKIP_TILL_ANY_MATCH: "always",
@@ -33,7 +33,7 @@ _WHEN = {
 
 def explain(evaluation: QueryEvaluation, resolved: ResolvedQuery, producers: Sequence[str] = ()) -> str:
     """How a query is evaluated, for people; one fact per line. `producers`: the queries whose matches it uses."""
-    if isinstance(evaluation.plan, TrendPlan):
+    if isinstance(evaluation.plan, TrendPlan | TrendPairPlan):
         return "\n".join([*_of_trends(evaluation.plan, evaluation, resolved)]) + "\n"
     head, branches = evaluation.plan, evaluation.branches
     lines = [
@@ -61,13 +61,13 @@ def explain(evaluation: QueryEvaluation, resolved: ResolvedQuery, producers: Seq
     return "\n".join(lines) + "\n"
 
 
-def _of_trends(plan: TrendPlan, evaluation: QueryEvaluation, resolved: ResolvedQuery) -> Iterator[str]:
+def _of_trends(plan: TrendPlan | TrendPairPlan, evaluation: QueryEvaluation, resolved: ResolvedQuery) -> Iterator[str]:
     yield f"query      {resolved.name}"
     yield f"strategy   {plan.strategy.value}"
     yield f"ties       {_ties(plan)}"
     yield f"times      {_times(resolved.query)}"
     yield f"runtime    {evaluation.branches[0].runtime.summary}"
-    yield from explain_trends(plan)
+    yield from explain_pairs(plan) if isinstance(plan, TrendPairPlan) else explain_trends(plan)
     yield f"threads    {evaluation.explain_threads()}"
     yield f"overload   drops {evaluation.explain_shedding()}"
     if resolved.parameters:

@@ -160,6 +160,7 @@ class PlanForm(Enum):
     SEQUENCE = "sequence"
     AUTOMATON = "automaton"
     TREND = "template"
+    TREND_PAIRS = "templates of two parts"
 
 
 @dataclass(frozen=True)

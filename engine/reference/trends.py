@@ -6,6 +6,9 @@ attribute of `[x]` and GROUP BY that their types have. Local predicates hold for
 that are adjacent in it. Between two adjacent events with a NOT between them no trend of the negated pattern lies; a NOT
 at the start reaches back to the start of the window, one at the end to its end.
 
+`P AND Q` counts pairs: each unordered pair of two different trends, one of P and one of Q, whose events agree in the
+key with each other, too. They may have events in common; what is asked of a pair's events is asked of those of both.
+
 Where times are intervals this holds in each possible world, one for each choice of times: counts and sums are expected
 values over all worlds, an average is the quotient of two of them, least and greatest values are those of any world.
 """
@@ -41,7 +44,7 @@ MAX_WORLDS = 20_000
 """Possible worlds after which the oracle gives up."""
 
 MAX_TRENDS = 1_000_000
-"""Readings of one window after which the oracle gives up."""
+"""Readings of one window after which the oracle gives up, or pairs of them."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,14 @@ def trend_rows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list
         by_group: dict[tuple[tuple[str, object], ...], list[Weighted]] = {}
         for weight, world in worlds:
             inside = [event for event in world if start_ms < event.lo_ms <= end_ms]
-            for reading in trends.of(inside):
+            for reading in trends.counted(inside):
                 by_group.setdefault(trends.group_of(reading), []).append((weight, reading))
         for group in sorted(by_group, key=_in_order):
             values = _values(resolved, by_group[group], dict(group))
             if values is not None:
                 last = max((reading[-1][0] for _, reading in by_group[group]), key=lambda event: event.stream_order)
-                rows.append(TrendRow(start_ms, end_ms, group, values, last, _are_certain(by_group[group])))
+                is_certain = isinstance(resolved.query.pattern, ast.Conjunction) or _are_certain(by_group[group])
+                rows.append(TrendRow(start_ms, end_ms, group, values, last, is_certain))
     return rows
 
 
@@ -135,13 +139,17 @@ def _refuse(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> None:
             "skip_till_any_match",
         )
     for node in ast.walk(query.pattern):
-        if isinstance(node, ast.Conjunction | ast.AnyOf):
-            raise UnsupportedQueryError("trends of AND and ANY are not evaluated by this version", node.span)
+        if isinstance(node, ast.AnyOf):
+            raise UnsupportedQueryError("trends of ANY are not evaluated by this version", node.span)
     own = [event for event in events if event.event_type in _types(resolved)]
     imprecise = [event for event in own if not event.is_precise]
     if imprecise and any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern)):
         raise UnsupportedQueryError(
             f"the order of event {imprecise[0].event_id} is uncertain, and a pattern is negated"
+        )
+    if imprecise and isinstance(query.pattern, ast.Conjunction):
+        raise UnsupportedQueryError(
+            f"the time of event {imprecise[0].event_id} is uncertain, and both trends of a pair depend on it"
         )
     for event in imprecise:
         if event.skew_ms:
@@ -177,10 +185,33 @@ class _Trends:
         self.components = _components(resolved)
         self.is_strict = self.query.ties is ast.Ties.STRICT
 
-    def of(self, events: Sequence[ObservedEvent]) -> list[Reading]:
-        """Every trend once. Raises UnsupportedQueryError where two readings of one are not the same to the query."""
+    def counted(self, events: Sequence[ObservedEvent]) -> list[Reading]:
+        """What COUNT(*) counts: trends, or of AND pairs of them, each as the events of both.
+
+        Raises UnsupportedQueryError where two readings of one are not the same to the query.
+        """
+        if not isinstance(self.query.pattern, ast.Conjunction):
+            return list(self._of(self.query.pattern, events).values())
+        one, other = (self._of(part, events) for part in self.query.pattern.parts)
+        if len(one) * len(other) > MAX_TRENDS:
+            raise UnsupportedQueryError(
+                f"more than {MAX_TRENDS} pairs of trends in one window, which the oracle builds"
+            )
+        found: dict[frozenset[tuple[str, ...]], Reading] = {}
+        for mine, reading in one.items():
+            for its, others in other.items():
+                pair = tuple(sorted(reading + others, key=lambda read: read[0].stream_order))
+                if mine == its or self._key_of(pair) is None:
+                    continue
+                first = found.setdefault(frozenset((mine, its)), pair)
+                if _contributions(self.resolved, first) != _contributions(self.resolved, pair):
+                    raise UnsupportedQueryError("a pair of trends is read in two ways that aggregates tell apart")
+        return list(found.values())
+
+    def _of(self, pattern: ast.Pattern, events: Sequence[ObservedEvent]) -> dict[tuple[str, ...], Reading]:
+        """Every trend once, by the ids of its events."""
         found: dict[tuple[str, ...], Reading] = {}
-        for n_read, part in enumerate(self._read(self.query.pattern, events, None)):
+        for n_read, part in enumerate(self._read(pattern, events, None)):
             if n_read > MAX_TRENDS:
                 raise UnsupportedQueryError(f"more than {MAX_TRENDS} trends in one window, which the oracle builds")
             key = self._key_of(part.events)
@@ -189,7 +220,7 @@ class _Trends:
             first = found.setdefault(tuple(event.event_id for event, _ in part.events), part.events)
             if _contributions(self.resolved, first) != _contributions(self.resolved, part.events):
                 raise UnsupportedQueryError("a trend is read in two ways that aggregates tell apart")
-        return list(found.values())
+        return found
 
     def group_of(self, reading: Reading) -> tuple[tuple[str, object], ...]:
         """The values of GROUP BY; None for one that none of its events has."""

@@ -12,8 +12,9 @@ from engine.matching.protocol import Limits, Runtime
 from engine.matching.union import UnionRuntime
 from engine.plan.evaluation import QueryRuntime
 from engine.plan.sequence.model import SequencePlan
-from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.model import TrendPairPlan, TrendPlan
 from engine.stream.interner import Interner
+from engine.trends.pair_runtime import TrendPairRuntime
 from engine.trends.runtime import TrendRuntime
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def _planned(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtim
         case QueryRuntime.TRENDS:
             assert isinstance(evaluation.plan, TrendPlan)
             return TrendRuntime(evaluation.plan, interner, limits)
+        case QueryRuntime.TREND_PAIRS:
+            assert isinstance(evaluation.plan, TrendPairPlan)
+            return TrendPairRuntime(evaluation.plan, interner, limits)
         case QueryRuntime.ONE_PLAN:
             return branch_runtime(evaluation.branches[0], interner, limits)
 

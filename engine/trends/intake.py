@@ -20,6 +20,7 @@ from engine.kernels.programs.opcodes import MAX_STACK, TRUE
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import derive
 from engine.language import ast
+from engine.plan.exact_times import exact_times
 from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.sharing import intake_meaning
 from engine.stream.columns import StreamColumns
@@ -130,9 +131,9 @@ class TrendIntake:
     def candidates(self, stream: StreamColumns, *, are_held: bool = True) -> Candidates:
         """The events that a state reads.
 
-        Left out, and counted, are those with an interval where their order matters to what is absent, those whose
-        distribution is not uniform, and those whose clock has an unknown offset. `are_held`: whether events with
-        intervals came before that may overlap these.
+        Left out, and counted, are those with an interval where their order matters to what is absent or to both trends
+        of a pair, those whose distribution is not uniform, and those whose clock has an unknown offset. `are_held`:
+        whether events with intervals came before that may overlap these.
         """
         first = self.n_seen
         self.n_seen += len(stream)
@@ -185,7 +186,7 @@ class TrendIntake:
     def _refused(self, stream: StreamColumns, rows: Int64Array) -> BoolArray:
         """Which of these rows cannot be taken, (n,)."""
         is_interval: BoolArray = stream.t_lo_ms[rows] != stream.t_hi_ms[rows]
-        if self._plan.templates.negated:
+        if exact_times(self._plan.query) is not None:
             return is_interval
         refused: BoolArray = np.zeros(len(rows), np.bool_)
         if stream.skew_ms is not None:

@@ -14,7 +14,7 @@ from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
 from engine.language import ast
 from engine.matching.output.rows import Expectation, MatchRow
-from engine.plan.trends.model import Number, NumberKind, TrendPlan
+from engine.plan.trends.model import Number, NumberKind, TrendRowPlan
 from engine.stream.interner import Interner
 from engine.trends.evidence import TrendEvidence
 from engine.trends.numbers import MOST_WHOLE, Quantity, Scaled, calculated
@@ -35,7 +35,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class TrendRows:
     """Makes the rows of one query from the totals of its graph, whose plan is `shared`."""
 
-    def __init__(self, plan: TrendPlan, shared: TrendPlan, interner: Interner) -> None:
+    def __init__(self, plan: TrendRowPlan, shared: TrendRowPlan, interner: Interner) -> None:
         self._plan = plan
         self._interner = interner
         self._places = [0, *(1 + shared.numbers.index(number) for number in plan.numbers)]
@@ -115,7 +115,7 @@ def _shown(value: _Value) -> EventValue:
 class _RowValues:
     """Evaluates expressions over one row, three-valued: None is NULL and unknown."""
 
-    def __init__(self, plan: TrendPlan, key: Mapping[str, EventValue], numbers: Sequence[Quantity | None]) -> None:
+    def __init__(self, plan: TrendRowPlan, key: Mapping[str, EventValue], numbers: Sequence[Quantity | None]) -> None:
         self._plan = plan
         self._key = key
         self._numbers = numbers

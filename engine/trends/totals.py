@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.events import AttributeType, Int64Array
 from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
-from engine.plan.trends.model import NumberKind, TrendPlan
+from engine.plan.trends.model import NumberKind, TrendPlan, TrendRowPlan
 from engine.stream.interner import Interner
 from engine.stream.key_table import KeyTable
 from engine.trends.evidence import Group
@@ -30,6 +30,23 @@ class Totals:
     is_exact: list[bool]
     marks: int = 0
     size: int = 0
+
+    @classmethod
+    def none(cls, n_numbers: int) -> Totals:
+        """Of no trends."""
+        return cls([None] * n_numbers, [True] * n_numbers)
+
+    def add(self, other: Totals, kinds: Sequence[NumberKind | None], are_whole: Sequence[bool], *, exact: bool) -> None:
+        """Take those of one more partition; `kinds`: of the numbers, None for COUNT(*)."""
+        self.numbers = [
+            _joined(kind, mine, its, exact=exact)
+            for kind, mine, its in zip(kinds, self.numbers, other.numbers, strict=True)
+        ]
+        self.marks |= other.marks
+        self.size = max(self.size, other.size)
+        for k, number in enumerate(self.numbers):
+            if are_whole[k]:
+                self.is_exact[k] &= other.is_exact[k] and (number is None or isinstance(number, int))
 
 
 class TrendTotals:
@@ -58,19 +75,9 @@ class TrendTotals:
                 numbers = self._exact(numbers, whole[at : at + width])
                 size = 0
             place = (window, tuple(groups[row]))
-            known = self.found.get(place)
-            if known is None:
-                known = self.found[place] = Totals([None] * n_numbers, [True] * n_numbers)
-            known.numbers = [
-                _joined(kind, mine, its, exact=has_limbs)
-                for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
-            ]
-            known.marks |= marks[row]
-            known.size = max(known.size, size)
-            for k, number in enumerate(known.numbers):
-                if self._whole[k]:
-                    is_whole = number is None or isinstance(number, int)
-                    known.is_exact[k] &= is_whole and (has_limbs or scale[at + k] == 0)
+            are_exact = [not self._whole[k] or has_limbs or scale[at + k] == 0 for k in range(n_numbers)]
+            own = Totals(numbers, are_exact, marks[row], size)
+            self.found.setdefault(place, Totals.none(n_numbers)).add(own, self._kinds, self._whole, exact=has_limbs)
 
     def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
         if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
@@ -84,7 +91,7 @@ class TrendTotals:
         return [whole_of(propagated[first : first + n_limbs]) if first else its for its, first in firsts]
 
 
-def group_value(plan: TrendPlan, interner: Interner, component: int, value: float) -> EventValue:
+def group_value(plan: TrendRowPlan, interner: Interner, component: int, value: float) -> EventValue:
     """A value of a key as rows have it."""
     kind = plan.attribute_types[plan.components[component].attribute]
     if kind is AttributeType.STRING:
@@ -93,7 +100,7 @@ def group_value(plan: TrendPlan, interner: Interner, component: int, value: floa
 
 
 def groups_of(
-    plan: TrendPlan, interner: Interner, groups: tuple[int, ...], keys: KeyTable, partitions: Int64Array
+    plan: TrendRowPlan, interner: Interner, groups: tuple[int, ...], keys: KeyTable, partitions: Int64Array
 ) -> dict[int, Group]:
     """The group of each of these partitions, as rows have it."""
     values = keys.values(partitions)[:, list(groups)].tolist()

@@ -48,7 +48,7 @@ def warnings_of(planned: Planned | Found) -> Iterator[str]:
     if told.n_rejected and query.resolved.is_trend:
         yield (
             f"{told.n_rejected} event(s) with intervals, counted in each part that has them, were left out: their "
-            "order depends on that of others (one clock, a clock with a skew, weights), or the query has NOT"
+            "order depends on that of others (one clock, a clock with a skew, weights), or the query has NOT or AND"
         )
     needed = query.exact_times
     if needed is not None and planned.counted.n_imprecise:

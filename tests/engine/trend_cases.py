@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import pytest
+
 from engine.events import AttributeType, EventBatch, EventSchema
 
 ATTRIBUTES = {"attr": AttributeType.INT, "x": AttributeType.FLOAT, "g": AttributeType.STRING}
@@ -87,6 +89,27 @@ GOLDEN = {
     ),
     "a disjunction counts what both parts match once": counted("A+ p OR SEQ(A q, A+ r)", 15),
     "a minimal length": counted("A{3,} a", 5),
+    "pairs of parts without a trend in common": counted("A+ AND SEQ(A, B)", 15 * 8),
+    "pairs of the trends of one pattern": counted("A+ AND A+ p", 15 * 14 // 2),
+    # A pair of the 15 has one of the 11 with two events or more: all but the pairs of the 4 single ones.
+    "pairs of parts of which one has all of the other's trends": counted("A+ AND SEQ(A, A+ p)", 105 - 6),
+    "pairs add over both trends": Golden(
+        "PATTERN A+ AND SEQ(A, B) WITHIN 10 SLIDE 10 "
+        "RETURN COUNT(*), COUNT(A), SUM(A.attr), MIN(A.attr), MAX(A.attr), AVG(A.attr)",
+        # Trends of A+: a1 | a3 | a1 a3; of SEQ(A, B): a1 b2 | a1 b7 | a3 b7; each of one with each of the other.
+        {
+            0: {
+                "count": 9,
+                "count_A": 3 * 4 + 3 * 3,
+                "sum_attr": 3 * 22 + 3 * 16,
+                "min_attr": 5,
+                "max_attr": 6,
+                "avg_attr": pytest.approx(114 / 21),
+            }
+        },
+        "a1 b2 a3 b7",
+        {"a1": 5, "a3": 6},
+    ),
     "ties in the order of the stream": Golden(
         "PATTERN A+ TIES SOURCE WITHIN 10 SLIDE 10 RETURN COUNT(*)", {0: {"count": 7}}, "a1 a1 a1"
     ),

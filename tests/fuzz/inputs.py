@@ -20,7 +20,7 @@ from engine.language.printer import print_query
 from tests.conformance.runtimes import run_match
 from tests.engine.language.test_hostile_text import GARBAGE, QUERIES, UNUSUAL, mutated_queries, nested_texts
 from tests.engine.strategies import SCHEMA, queries, streams
-from tests.engine.trends.trend_strategies import overlap_cases, sharing_cases, trend_cases
+from tests.engine.trends.trend_strategies import overlap_cases, pair_cases, sharing_cases, trend_cases
 from tests.fuzz.trends import look_at_overlaps, look_at_shared_trends, look_at_trends
 
 
@@ -164,6 +164,7 @@ PROBES: Mapping[str, Probe] = {
     "parameters": Probe(_PARAMETERS, look_at_parameter),
     "event files": Probe(_EVENT_FILES, look_at_file),
     "trends": Probe(trend_cases(max_events=11), look_at_trends),
+    "pairs of trends": Probe(pair_cases(), look_at_trends),
     "trends of intervals": Probe(overlap_cases(), look_at_overlaps),
     "shared trends": Probe(sharing_cases(), look_at_shared_trends),
     "shared trends of intervals": Probe(sharing_cases(max_events=5, max_width_ms=4), look_at_shared_trends),

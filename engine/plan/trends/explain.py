@@ -3,33 +3,75 @@ costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.language import ast
 from engine.language.printer import print_expression, print_pattern
-from engine.plan.trends.model import Join, JoinWay, Number, TrendPlan
+from engine.plan.trends.model import Join, JoinWay, Number, TrendPairPlan, TrendPlan, TrendRowPlan
 from engine.plan.trends.template import Cuts, Template
 
 
 def explain_trends(plan: TrendPlan) -> Iterator[str]:
     """One fact per line."""
-    query = plan.query
-    yield f"pattern    {print_pattern(query.pattern)}"
+    yield f"pattern    {print_pattern(plan.query.pattern)}"
+    yield from _windows(plan)
+    yield from _partitions(plan, (plan,))
+    yield from _graph(plan)
+    yield f"numbers    {', '.join(['trends', *map(_number, plan.numbers)])}: per event and window"
+    yield _exactness(plan, f"{plan.n_numbers} numbers in all")
+    yield f"cost       {_cost((plan,))}"
+    if not plan.templates.negated:
+        yield f"overlaps   {_overlaps(plan)}"
+    yield from _having(plan)
+
+
+def explain_pairs(plan: TrendPairPlan) -> Iterator[str]:
+    """The same of `P AND Q`."""
+    pattern = plan.query.pattern
+    assert isinstance(pattern, ast.Conjunction)
+    yield f"pattern    {print_pattern(pattern)}"
+    yield "pairs      of two different trends of one window and partition, one of each part, in no order"
+    yield "           this is not AND of matches, which are of different events: two trends may have events in common"
+    yield from _windows(plan)
+    yield from _partitions(plan, (plan.one, plan.other))
+    for number, part in enumerate((plan.one, plan.other)):
+        yield f"part {number + 1}     {print_pattern(pattern.parts[number])}"
+        yield from _graph(part)
+    if plan.both is None:
+        yield "both       no trend is one of both parts: pairs are counted by multiplication"
+    else:
+        yield "both       a trend may be one of both parts: none pairs with itself, and no two of them twice"
+        yield from _graph(plan.both, has_conditions=False)
+    yield f"numbers    {', '.join(['trends', *map(_number, plan.numbers)])}: per event and window, where a part has it"
+    yield _exactness(plan, "in each graph")
+    yield f"cost       {_cost(plan.parts)}, in each graph"
+    yield "shared     nothing: queries of pairs have graphs of their own"
+    yield from _having(plan)
+
+
+def _windows(plan: TrendRowPlan) -> Iterator[str]:
     yield (
         f"windows    (k * {plan.slide_ms}, k * {plan.slide_ms} + {plan.within_ms}] ms for every whole k; an event is "
         f"in at most {plan.n_windows}, which share one graph"
     )
-    if plan.components:
-        yield f"partitions by {', '.join(component.attribute for component in plan.components)}"
-        for reads in plan.reads:
-            if len(reads.components) < len(plan.components):
-                has = ", ".join(plan.components[k].attribute for k in sorted(reads.components))
-                where = f"of the same {has}" if has else "of any key"
-                yield f"broadcast  {reads.variable}: {reads.event_type} (its events enter every partition {where})"
-    else:
+
+
+def _partitions(plan: TrendRowPlan, parts: Sequence[TrendPlan]) -> Iterator[str]:
+    if not plan.components:
         yield "partitions none: one partition for the whole stream"
+        return
+    yield f"partitions by {', '.join(component.attribute for component in plan.components)}"
+    for reads in dict.fromkeys(reads for part in parts for reads in part.reads):
+        if len(reads.components) < len(plan.components):
+            has = ", ".join(plan.components[k].attribute for k in sorted(reads.components))
+            where = f"of the same {has}" if has else "of any key"
+            yield f"broadcast  {reads.variable}: {reads.event_type} (its events enter every partition {where})"
+
+
+def _graph(plan: TrendPlan, *, has_conditions: bool = True) -> Iterator[str]:
+    """`has_conditions`: whether what single events are asked for stands in the query by the names of the states."""
     yield "states"
-    yield from _states(plan, plan.templates.positive)
+    yield from _states(plan, plan.templates.positive, has_conditions=has_conditions)
     for number, template in enumerate(plan.templates.negated):
         yield f"absent {number}   {'no event' if number in plan.instant else 'no trend'} of"
         yield from _states(plan, template)
@@ -41,22 +83,23 @@ def explain_trends(plan: TrendPlan) -> Iterator[str]:
     ends = {cuts for cuts in plan.templates.positive.ends.values() if cuts}
     for cuts in ends:
         yield f"  end of a trend -> end of the window{_without(cuts)}: {plan.end_way.summary}, {plan.end_way.cost}"
-    yield f"numbers    {', '.join(['trends', *map(_number, plan.numbers)])}: per event and window"
+
+
+def _exactness(plan: TrendRowPlan, n_numbers: str) -> str:
     if plan.n_limbs:
-        yield (
-            f"exactness  whole numbers of up to {query.exact_bits:,} bits, each propagated in {plan.n_limbs} limbs: "
-            f"{plan.n_numbers} numbers in all; beyond that the query is refused with the size"
+        return (
+            f"exactness  whole numbers of up to {plan.query.exact_bits:,} bits, each propagated in {plan.n_limbs} "
+            f"limbs: {n_numbers}; beyond that the query is refused with the size"
         )
-    else:
-        yield "exactness  whole numbers up to 2^63, beyond that a double and an exponent (15 digits), and rows say so"
-    yield f"cost       {_cost(plan)}"
-    if not plan.templates.negated:
-        yield f"overlaps   {_overlaps(plan)}"
-    if query.having is not None:
-        yield f"having     {print_expression(query.having)}"
+    return "exactness  whole numbers up to 2^63, beyond that a double and an exponent (15 digits), and rows say so"
 
 
-def _states(plan: TrendPlan, template: Template) -> Iterator[str]:
+def _having(plan: TrendRowPlan) -> Iterator[str]:
+    if plan.query.having is not None:
+        yield f"having     {print_expression(plan.query.having)}"
+
+
+def _states(plan: TrendPlan, template: Template, *, has_conditions: bool = True) -> Iterator[str]:
     reads = {each.variable: each for each in plan.reads}
     for number, state in enumerate(template.states):
         start = template.starts.get(number)
@@ -66,7 +109,7 @@ def _states(plan: TrendPlan, template: Template) -> Iterator[str]:
         ]
         told = "; ".join(filter(None, parts))
         yield f"  {number} {state.variable}: {state.event_type}{f'   [{told}]' if told else ''}"
-        if reads[state.variable].programs:
+        if has_conditions and reads[state.variable].programs:
             yield f"      where   {_local(plan.query, state.variable)}"
 
 
@@ -111,8 +154,8 @@ def _overlaps(plan: TrendPlan) -> str:
     )
 
 
-def _cost(plan: TrendPlan) -> str:
-    ways = {join.way for join in plan.joins} | {plan.end_way}
+def _cost(plans: Sequence[TrendPlan]) -> str:
+    ways = {join.way for plan in plans for join in plan.joins} | {plan.end_way for plan in plans}
     dearest = next(way for way in (JoinWay.SCAN, JoinWay.INDEX, JoinWay.SUM) if way in ways)
     per = "per event and window"
     n = "n events of its state, partition and windows"
@@ -123,4 +166,4 @@ def _cost(plan: TrendPlan) -> str:
     }[dearest]
 
 
-__all__ = ["explain_trends"]
+__all__ = ["explain_pairs", "explain_trends"]

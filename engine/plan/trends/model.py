@@ -91,35 +91,14 @@ class VariableReads:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrendPlan(Plan):
-    """`joins`: of the positive template; `end_way`: how the last events are summed up that nothing negated follows.
-    `instant`: negated templates whose trends' latest start is their end. `groups`: the key components of GROUP BY.
-    `derived`: programs of values that are compared, each of one event. `n_read_columns`: the first columns of programs,
-    those that predicates read; the others are aggregated. `returning`: states of the positive template
-    whose events may be read once more on the way on, where the order of events is not known."""
+class TrendRowPlan(Plan):
+    """What rows about trends are made of. `groups`: the key components of GROUP BY; `numbers`: what is known of trends
+    beside how many there are."""
 
-    templates: Templates
     slide_ms: int
     components: tuple[KeyComponent, ...]
     groups: tuple[int, ...]
-    reads: tuple[VariableReads, ...]
     numbers: tuple[Number, ...]
-    joins: tuple[Join, ...]
-    end_way: JoinWay
-    instant: frozenset[int]
-    derived: tuple[int, ...]
-    n_read_columns: int
-    returning: frozenset[int]
-
-    @property
-    def form(self) -> PlanForm:
-        """A template."""
-        return PlanForm.TREND
-
-    @property
-    def starts(self) -> tuple[int, ...]:
-        """See `Plan`."""
-        return tuple(self.templates.positive.starts)
 
     @property
     def bound_variables(self) -> tuple[BoundVariable, ...]:
@@ -135,11 +114,6 @@ class TrendPlan(Plan):
     def is_trailing(self) -> bool:
         """See `Plan`: the watermark closes windows."""
         return True
-
-    @property
-    def looks_back(self) -> bool:
-        """See `Plan`."""
-        return any(self.templates.positive.starts.values())
 
     @property
     def ties_by_partition(self) -> bool:
@@ -159,6 +133,44 @@ class TrendPlan(Plan):
         return -(-(n_bits + 96) // LIMB_BITS) if n_bits else 0
 
     @property
+    def n_windows(self) -> int:
+        """Windows that an event is in, at most."""
+        return -(-self.within_ms // self.slide_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrendPlan(TrendRowPlan):
+    """`joins`: of the positive template; `end_way`: how the last events are summed up that nothing negated follows.
+    `instant`: negated templates whose trends' latest start is their end. `numbers`: propagated along the template.
+    `derived`: programs of values that are compared, each of one event. `n_read_columns`: the first columns of programs,
+    those that predicates read; the others are aggregated. `returning`: states of the positive template
+    whose events may be read once more on the way on, where the order of events is not known."""
+
+    templates: Templates
+    reads: tuple[VariableReads, ...]
+    joins: tuple[Join, ...]
+    end_way: JoinWay
+    instant: frozenset[int]
+    derived: tuple[int, ...]
+    n_read_columns: int
+    returning: frozenset[int]
+
+    @property
+    def form(self) -> PlanForm:
+        """A template."""
+        return PlanForm.TREND
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """See `Plan`."""
+        return tuple(self.templates.positive.starts)
+
+    @property
+    def looks_back(self) -> bool:
+        """See `Plan`."""
+        return any(self.templates.positive.starts.values())
+
+    @property
     def first_limbs(self) -> tuple[int, ...]:
         """Of COUNT(*), then of each of `numbers`: where its limbs begin among what is propagated, 0 without any."""
         found, at = list[int](), 1 + len(self.numbers)
@@ -174,14 +186,39 @@ class TrendPlan(Plan):
         n_whole = 1 + sum(number.is_exact for number in self.numbers)
         return 1 + len(self.numbers) + n_whole * self.n_limbs
 
-    @property
-    def n_windows(self) -> int:
-        """Windows that an event is in, at most."""
-        return -(-self.within_ms // self.slide_ms)
-
     def join(self, source: int, target: int) -> Join:
         """The transition between two states."""
         return next(each for each in self.joins if (each.source, each.target) == (source, target))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrendPairPlan(TrendRowPlan):
+    """`P AND Q`: a plan for the trends of each part, and for those that both match, None where there are none. What
+    they count they count by partition: their groups are all components of the key."""
+
+    one: TrendPlan
+    other: TrendPlan
+    both: TrendPlan | None
+
+    @property
+    def parts(self) -> tuple[TrendPlan, ...]:
+        """All graphs."""
+        return (self.one, self.other) if self.both is None else (self.one, self.other, self.both)
+
+    @property
+    def form(self) -> PlanForm:
+        """Several templates."""
+        return PlanForm.TREND_PAIRS
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """See `Plan`: of the first part."""
+        return self.one.starts
+
+    @property
+    def looks_back(self) -> bool:
+        """See `Plan`."""
+        return any(part.looks_back for part in self.parts)
 
 
 __all__ = [
@@ -191,6 +228,8 @@ __all__ = [
     "KeyComponent",
     "Number",
     "NumberKind",
+    "TrendPairPlan",
     "TrendPlan",
+    "TrendRowPlan",
     "VariableReads",
 ]

@@ -49,24 +49,73 @@ class _EdgePrograms(ProgramBuilder):
 
 
 def trend_plan(resolved: ResolvedQuery) -> TrendPlan:
-    """The plan of a trend query; raises QueryError for what is not evaluated over trends."""
-    return _Planner(resolved).plan()
+    """The plan of a query about trends of one pattern; raises QueryError for what is not evaluated over trends."""
+    planner = TrendPlanner(resolved, components_of(resolved))
+    templates = planner.templates()
+    check_edges(resolved, (templates,))
+    return planner.plan(templates)
 
 
-class _Planner:
-    def __init__(self, resolved: ResolvedQuery) -> None:
+def components_of(resolved: ResolvedQuery) -> tuple[KeyComponent, ...]:
+    """What events agree in: `[x]`, `[v.x]` and GROUP BY x."""
+    named = [(each.attribute, each.variable) for each in resolved.query.equivalences]
+    named += [(name, None) for name in resolved.query.group_by]
+    return tuple(dict.fromkeys(_component(resolved, name, only) for name, only in named))
+
+
+def groups_of(resolved: ResolvedQuery, components: tuple[KeyComponent, ...]) -> tuple[int, ...]:
+    """The numbers of those of GROUP BY."""
+    return tuple(components.index(_component(resolved, name, None)) for name in resolved.query.group_by)
+
+
+def _component(resolved: ResolvedQuery, name: str, only: str | None) -> KeyComponent:
+    types = resolved.schema.types
+    having = (v.name for v in resolved.variables.values() if name in types[v.event_type])
+    return KeyComponent(name, frozenset(having if only is None else (only,)))
+
+
+def check_edges(resolved: ResolvedQuery, parts: Iterable[Templates]) -> None:
+    """Every edge predicate must be about two variables that can be adjacent in one of the parts."""
+    adjacent = {
+        (template.states[one].variable, template.states[other].variable)
+        for templates in parts
+        for template in (templates.positive, *templates.negated)
+        for one, other in template.transitions
+    }
+    for predicate in resolved.query.predicates:
+        here, following = variables_of(predicate)
+        if following and (here[0], following[0]) not in adjacent:
+            known = ", ".join(f"{one} before {other}" for one, other in sorted(adjacent)) or "none"
+            raise QueryTypeError(
+                f"no event of {following[0]} comes right after one of {here[0]} in a trend, so "
+                f"{print_expression(predicate)} would never be asked",
+                predicate.span,
+                f"neighbours: {known}",
+                "exchange the two, or name the variables that are neighbours",
+            )
+
+
+class TrendPlanner:
+    """Plans the trends of one pattern: that of a query, or a part of it with the key of the whole."""
+
+    def __init__(self, resolved: ResolvedQuery, components: tuple[KeyComponent, ...]) -> None:
         self.resolved = resolved
         self.query = resolved.query
         self.builder = _EdgePrograms({"": 0}, frozenset(), frozenset())
-        self.components = self._components()
+        self.components = components
         self.derived: dict[str, int] = {}
 
-    def plan(self) -> TrendPlan:
-        query, resolved = self.query, self.resolved
+    def templates(self) -> Templates:
+        """Of the pattern; raises QueryError for trends that are read in ways that the query tells apart, for trends
+        without the key, and for clauses that no plan has."""
         self._check_clauses()
-        templates = templates_of(query.pattern, self._is_told_apart)
-        self._check_edges(templates)
-        self._check_keys(templates.positive)
+        found = templates_of(self.query.pattern, self._is_told_apart)
+        self._check_keys(found.positive)
+        return found
+
+    def plan(self, templates: Templates, groups: tuple[int, ...] | None = None) -> TrendPlan:
+        """The plan with these templates; `groups`: components, those of GROUP BY where nothing is said."""
+        query, resolved = self.query, self.resolved
         instant = frozenset(
             number for number, each in enumerate(templates.negated) if set(each.ends) <= set(each.starts)
         )
@@ -105,7 +154,7 @@ class _Planner:
             templates=templates,
             slide_ms=query.slide_ms,
             components=self.components,
-            groups=tuple(self._component_of(name) for name in query.group_by),
+            groups=groups_of(resolved, self.components) if groups is None else groups,
             reads=reads,
             numbers=numbers,
             joins=joins,
@@ -158,20 +207,6 @@ class _Planner:
             )
 
     # ------------------------------------------------------------------- keys
-
-    def _components(self) -> tuple[KeyComponent, ...]:
-        types = self.resolved.schema.types
-        found: dict[KeyComponent, None] = {}
-        named = [(each.attribute, each.variable) for each in self.query.equivalences]
-        for name, only in (*named, *((name, None) for name in self.query.group_by)):
-            having = (v.name for v in self.resolved.variables.values() if name in types[v.event_type])
-            found[KeyComponent(name, frozenset(having if only is None else (only,)))] = None
-        return tuple(found)
-
-    def _component_of(self, name: str) -> int:
-        types = self.resolved.schema.types
-        having = {v.name for v in self.resolved.variables.values() if name in types[v.event_type]}
-        return self.components.index(KeyComponent(name, frozenset(having)))
 
     def _check_keys(self, template: Template) -> None:
         """Every trend must say of which partition it is: one of its events has all of the key."""
@@ -249,25 +284,6 @@ class _Planner:
             self.derived[text] = self.builder.add(expression)
         return list(self.derived).index(text)
 
-    def _check_edges(self, templates: Templates) -> None:
-        """Every edge predicate must be about two variables that can be adjacent."""
-        adjacent = {
-            (template.states[one].variable, template.states[other].variable)
-            for template in (templates.positive, *templates.negated)
-            for one, other in template.transitions
-        }
-        for predicate in self.query.predicates:
-            here, following = variables_of(predicate)
-            if following and (here[0], following[0]) not in adjacent:
-                known = ", ".join(f"{one} before {other}" for one, other in sorted(adjacent)) or "none"
-                raise QueryTypeError(
-                    f"no event of {following[0]} comes right after one of {here[0]} in a trend, so "
-                    f"{print_expression(predicate)} would never be asked",
-                    predicate.span,
-                    f"neighbours: {known}",
-                    "exchange the two, or name the variables that are neighbours",
-                )
-
     def _check_negated(self, templates: Templates, instant: frozenset[int]) -> None:
         for template in templates.negated:
             for one, other in template.transitions:
@@ -287,35 +303,51 @@ class _Planner:
 
     # -------------------------------------------------------------- aggregates
 
-    @property
-    def _aggregates(self) -> tuple[ast.TrendAggregate, ...]:
-        asked: Iterable[object] = (*(item.expression for item in self.query.returns), self.query.having)
-        return trend_aggregates(asked)
-
     def _is_told_apart(self, variable: str) -> bool:
         """Whether the query asks anything of the events of one variable alone."""
-        if any(each.variable == variable for each in self._aggregates):
+        if any(each.variable == variable for each in aggregates_of(self.query)):
             return True
         if any(each.variable == variable for each in self.query.equivalences):
             return True
         return any(variable in {*here, *following} for here, following in map(variables_of, self.query.predicates))
 
     def _numbers(self) -> tuple[Number, ...]:
-        found: dict[Number, None] = {}
-        for each in self._aggregates:
-            if each.variable is None:
-                continue
-            if each.name is None:
-                found[Number(NumberKind.EVENTS, each.variable)] = None
-                continue
-            kind = self.resolved.schema.types[self.resolved.variables[each.variable].event_type].get(
-                each.name, AttributeType.INT
-            )
-            self.builder.column(each.name)
-            for number in _KINDS[each.function]:
-                is_sum = number is NumberKind.SUM
-                found[Number(number, each.variable, each.name, is_sum and kind is AttributeType.INT)] = None
-        return tuple(found)
+        numbers = numbers_of(self.resolved)
+        for number in numbers:
+            if number.attribute is not None:
+                self.builder.column(number.attribute)
+        return numbers
 
 
-__all__ = ["MAX_NUMBERS", "MAX_WINDOWS", "trend_plan"]
+def aggregates_of(query: ast.Query) -> tuple[ast.TrendAggregate, ...]:
+    """What RETURN and HAVING ask of trends."""
+    return trend_aggregates((*(item.expression for item in query.returns), query.having))
+
+
+def numbers_of(resolved: ResolvedQuery) -> tuple[Number, ...]:
+    """What must be known of trends for RETURN and HAVING, of the variables that there are."""
+    found: dict[Number, None] = {}
+    for each in aggregates_of(resolved.query):
+        if each.variable is None or each.variable not in resolved.variables:
+            continue
+        if each.name is None:
+            found[Number(NumberKind.EVENTS, each.variable)] = None
+            continue
+        kind = resolved.schema.types[resolved.variables[each.variable].event_type].get(each.name, AttributeType.INT)
+        for number in _KINDS[each.function]:
+            is_sum = number is NumberKind.SUM
+            found[Number(number, each.variable, each.name, is_sum and kind is AttributeType.INT)] = None
+    return tuple(found)
+
+
+__all__ = [
+    "MAX_NUMBERS",
+    "MAX_WINDOWS",
+    "TrendPlanner",
+    "aggregates_of",
+    "check_edges",
+    "components_of",
+    "groups_of",
+    "numbers_of",
+    "trend_plan",
+]

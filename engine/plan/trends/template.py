@@ -62,7 +62,7 @@ class Templates:
 def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Templates:
     """The templates of a pattern; `is_told_apart`: whether the query asks anything of the events of one variable alone.
 
-    Raises UnsupportedQueryError for AND and ANY, for a trend that can be read in ways that are told apart, and for
+    Raises UnsupportedQueryError for ANY, for a trend that can be read in ways that are told apart, and for
     templates that are too large.
     """
     builder = _Builder(pattern)
@@ -149,16 +149,17 @@ class _Builder:
                     tuple(entry for each in found for entry in each.lasts),
                     _NONE if empties else None,
                 )
-            case ast.Conjunction() | ast.AnyOf():
+            case ast.AnyOf():
                 raise UnsupportedQueryError(
-                    f"trends of {'AND' if isinstance(pattern, ast.Conjunction) else 'ANY'} are not evaluated by this "
-                    "version",
+                    "trends of ANY are not evaluated by this version",
                     pattern.span,
                     "SEQ, OR, NOT, +, *, ?, {n,m}",
                     "write a query for each order of the parts",
                 )
             case ast.Negation():
                 raise AssertionError("negations are parts of sequences")
+            case ast.Conjunction():
+                raise AssertionError("AND is the outermost operator")
 
     def _add(self, state: State) -> None:
         """A state of the template that is being built; refused as soon as all templates together are too large."""

@@ -70,7 +70,6 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         ("PATTERN SEQ(A+ p, A+ q) WITHIN 9 SLIDE 9 RETURN COUNT(q)", "what the query asks of q depends on which"),
         (f"PATTERN SEQ(A+ p, A+ q, NOT C) {CLAUSES}", "negations depend on which"),
         (f"PATTERN SEQ(A, B) WHERE B.x < NEXT(A).x {CLAUSES}", "no event of A comes right after one of B"),
-        (f"PATTERN AND(A, B) {CLAUSES}", "trends of AND are not evaluated"),
         (f"PATTERN ANY(2, A, B, C) {CLAUSES}", "trends of ANY are not evaluated"),
         ("PATTERN A+ WITHIN 2048 SLIDE 1 EXACT 8000 BITS RETURN COUNT(*)", r"(?s)146 numbers.*fewer bits"),
         (f"PATTERN A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),

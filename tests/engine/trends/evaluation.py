@@ -119,7 +119,7 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
         own = [
             reading
             for world in worlds
-            for reading in trends.of([event for event in world if start_ms < event.lo_ms <= end_ms])
+            for reading in trends.counted([event for event in world if start_ms < event.lo_ms <= end_ms])
             if trends.group_of(reading) == row.key
         ]
         shown = {event_id for ids in row.bindings.values() for event_id in ids}

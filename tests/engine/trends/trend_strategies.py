@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from engine.events import AttributeType, EventBatch, EventSchema
 from engine.language import ast
 from engine.language.parser import parse
+from engine.language.printer import print_pattern
+from engine.plan.rewrites.parts import with_children
 
 SCHEMA = EventSchema.of(
     {
@@ -70,6 +72,10 @@ PATTERNS = (
 )
 
 
+SHARED_PAIRS = ("A+ AND SEQ(A, B)", "(A OR B)+ AND SEQ(A, B+)", "SEQ(A+, NOT C, B) AND A+", "A+ AND A{1,3} a2")
+"""Of one name in both parts, or of names of which little may be asked."""
+
+
 def _predicates(variables: list[str]) -> st.SearchStrategy[str]:
     """Conjuncts on one event or on neighbours of some variables; many do not fit the pattern and are refused."""
     name = st.sampled_from(variables)
@@ -82,10 +88,18 @@ def _predicates(variables: list[str]) -> st.SearchStrategy[str]:
     return st.one_of(local, edge, edge, sums, scaled)
 
 
+def _neighbours(variables: list[str]) -> st.SearchStrategy[str]:
+    """Conjuncts on two events of one variable."""
+    op = st.sampled_from(["<", "<=", ">", "!="])
+    name, attribute = st.sampled_from(variables), st.sampled_from("xy")
+    return st.builds(lambda v, a, o: f"{v}.{a} {o} NEXT({v}).{a}", name, attribute, op)
+
+
 def _positive(pattern: str) -> list[str]:
     """Variables of the pattern that are not negated, but for C and D, which have few attributes."""
     components = ast.components(parse(f"PATTERN {pattern}").pattern)
-    return [c.variable for c, is_negated in components if not is_negated and c.event_type in "AB"]
+    names = (c.variable for c, is_negated in components if not is_negated and c.event_type in "AB")
+    return list(dict.fromkeys(names))
 
 
 @st.composite
@@ -95,6 +109,41 @@ def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
     rows = draw(_events(max_events))
     cuts = draw(st.sets(st.integers(0, 14), max_size=4))
     return TrendCase(query, rows, tuple(sorted(cuts)))
+
+
+@st.composite
+def pair_cases(draw: st.DrawFn, max_events: int = 7) -> TrendCase:
+    """Pairs of trends of two patterns, with few events in long windows, so that there are some. Parts that may have a
+    trend in common call its events alike, or little is asked of them; some queries are refused by the planner."""
+    one = draw(st.sampled_from(PATTERNS))
+    pattern = parse(f"PATTERN {draw(st.one_of(st.just(one), st.sampled_from(PATTERNS)))}").pattern
+    is_alike = draw(st.booleans())
+    negated = {component.variable for component, is_negated in ast.components(pattern) if is_negated}
+    negated |= {c.variable for c, is_negated in ast.components(parse(f"PATTERN {one}").pattern) if is_negated}
+    both = f"({one}) AND ({print_pattern(_called(pattern, negated if is_alike else None))})"
+    variables = _positive(both)
+    where = draw(st.lists(st.one_of(_predicates(variables), _neighbours(variables)), max_size=1))
+    key = draw(st.sampled_from(["", "", "", "[g]", "[g, h]"]))
+    group = draw(st.sampled_from(["", "", "GROUP BY g", "GROUP BY g, h"]))
+    asked = draw(st.lists(st.sampled_from(_returned(variables[0])), max_size=8, unique=True)) if is_alike else []
+    having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2"]))
+    ends = f"{having} {draw(st.sampled_from(['', 'TIES SOURCE']))} {draw(st.sampled_from(['', '', 'EXACT']))}"
+    conditions = " AND ".join([key, *where] if key else where)
+    query = (
+        f"PATTERN {both} {'WHERE ' + conditions if conditions else ''} {group} "
+        f"WITHIN {draw(st.integers(8, 16))} SLIDE {draw(st.integers(2, 9))} {ends} "
+        f"RETURN {', '.join(dict.fromkeys([*asked, 'COUNT(*)']))}"
+    )
+    rows = draw(_events(max_events, min_events=6, types="AAAABBBCD", has_null_keys=False))
+    return TrendCase(query, rows, tuple(sorted(draw(st.sets(st.integers(0, 14), max_size=4)))))
+
+
+def _called(pattern: ast.Pattern, others: set[str] | None) -> ast.Pattern:
+    """With other names for some variables, or for all."""
+    if isinstance(pattern, ast.Component):
+        is_same = others is not None and pattern.variable not in others
+        return pattern if is_same else replace(pattern, variable=f"{pattern.variable}_other")
+    return with_children(pattern, lambda part: _called(part, others))
 
 
 @st.composite
@@ -134,7 +183,8 @@ _LARGE = (1, 2, 3, 2**52 + 1)
 @st.composite
 def sharing_cases(draw: st.DrawFn, max_events: int = 9, max_width_ms: int = 0) -> SharingCase:
     """Up to five queries of one pattern."""
-    pattern = draw(st.sampled_from(tuple(p for p in PATTERNS if max_width_ms == 0 or "NOT" not in p)))
+    patterns = (*PATTERNS, *SHARED_PAIRS)
+    pattern = draw(st.sampled_from(tuple(p for p in patterns if max_width_ms == 0 or "NOT" not in p)))
     variables = _positive(pattern)
     predicates = draw(st.lists(_predicates(variables), max_size=1))
     key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
@@ -191,22 +241,24 @@ def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
 @st.composite
 def _events(
     draw: st.DrawFn, max_events: int, max_width_ms: int = 0,
-    real: Sequence[float] = (0.5, 1.0, -2.0, float("nan")), whole: Sequence[int] = (0, 1, 2, 3),
+    real: Sequence[float] = (0.5, 1.0, -2.0, float("nan")), whole: Sequence[int] = (0, 1, 2, 3), min_events: int = 0,
+    types: str = "AAABBCD", has_null_keys: bool = True,
 ) -> tuple[dict[str, Any], ...]:  # fmt: skip
     number = st.one_of(st.sampled_from(whole), st.none())
     found: list[dict[str, Any]] = draw(
         st.lists(
             st.fixed_dictionaries(
                 {
-                    "type": st.sampled_from("AAABBCD"),
+                    "type": st.sampled_from(types),
                     "t": st.integers(0, 12),
                     "width": st.integers(0, max_width_ms),
                     "x": number,
                     "y": st.one_of(st.sampled_from(real), st.none()),
-                    "g": st.sampled_from(["u", "u", "v", None]),
-                    "h": st.sampled_from([1, 1, 2, None]),
+                    "g": st.sampled_from(["u", "u", "v", None if has_null_keys else "u"]),
+                    "h": st.sampled_from([1, 1, 2, None if has_null_keys else 1]),
                 }
             ),
+            min_size=min_events,
             max_size=max_events,
         )
     )
@@ -225,4 +277,13 @@ def _events(
     )
 
 
-__all__ = ["PATTERNS", "SCHEMA", "SharingCase", "TrendCase", "overlap_cases", "sharing_cases", "trend_cases"]
+__all__ = [
+    "PATTERNS",
+    "SCHEMA",
+    "SharingCase",
+    "TrendCase",
+    "overlap_cases",
+    "pair_cases",
+    "sharing_cases",
+    "trend_cases",
+]
