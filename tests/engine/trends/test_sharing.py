@@ -10,8 +10,10 @@ from engine.errors import QueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.sharing import Shared, shared_by
+from engine.reference import reference_output
 from engine.trends.runtime import TrendRuntime
-from tests.engine.trends.sharing import by_query, check_sharing
+from tests.engine.trends.evaluation import shown
+from tests.engine.trends.sharing import by_query, check_sharing, planned, rows_of
 from tests.engine.trends.trend_strategies import SCHEMA, SharingCase, sharing_cases
 from tests.examples import examples
 
@@ -61,6 +63,15 @@ def test_rows_are_bit_for_bit_those_of_each_query_alone(case: SharingCase) -> No
 @given(sharing_cases(max_events=5, max_width_ms=4))
 def test_so_are_those_over_intervals(case: SharingCase) -> None:
     check_sharing(case)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(sharing_cases())
+def test_they_are_those_of_the_definitions(case: SharingCase) -> None:
+    queries = planned(case)
+    found = rows_of(queries, case, restarts=True)
+    for query in queries:
+        assert shown(found[query.name]) == shown(reference_output(query.resolved, case.stream))
 
 
 def test_what_is_shared_is_told_and_is_what_an_engine_shares() -> None:
