@@ -46,7 +46,7 @@ Use = tuple[str, "re.Pattern[Any]", str]
 
 def uses() -> Iterator[Use]:
     """Place, pattern and method of each use of a pattern, and of those that are put together from options."""
-    methods: defaultdict[str, set[str]] = defaultdict(set)
+    methods: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # by module and name
     places: list[tuple[str, str]] = []
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -62,7 +62,7 @@ def uses() -> Iterator[Use]:
                 if isinstance(node.args[0], ast.Constant):  # else an operator's own
                     yield f"{module}:{node.lineno}", re.compile(node.args[0].value), method
             elif isinstance(owner, ast.Name) and method in USES:
-                methods[owner.id].add(method)
+                methods[module, owner.id].add(method)
         for statement in tree.body:
             value = getattr(statement, "value", None)
             if isinstance(value, ast.Call) and ast.unparse(value.func) == "re.compile":
@@ -71,7 +71,9 @@ def uses() -> Iterator[Use]:
                 assert isinstance(name, ast.Name)
                 places.append((module, name.id))
     for module, constant in places:
-        for method in sorted(methods[constant]):
+        # Who uses a name that another module defines has it from there; one that is defined twice is not mistaken.
+        users = (used for used in methods if used[1] == constant and (used == (module, constant) or used not in places))
+        for method in sorted({method for used in users for method in methods[used]}):
             yield f"{module}.{constant}", getattr(importlib.import_module(module), constant), method
     yield "daemon_log.name_pattern", re.compile(NAME_PATTERN), "fullmatch"
     yield (
