@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.store.api import Store
-from app.store.models import AlertRow, IncidentMemberRow
+from app.store.models import AlertGroupRow, AlertRow, GroupMemberRow, IncidentMemberRow
 from app.store.writing.known_alerts import Span
 from app.store.writing.writer import Writer
 from tests.dashboard.job_fixtures import T0_MS, alert_row
@@ -137,3 +137,28 @@ def test_what_is_known_asks_the_database_nothing(store: Store) -> None:
         assert writer.incidents.sharing("1") == {"1": {"2"}}
         assert [alert.id for alert in writer.incidents.members("1")] == ["2"]
         assert writer.rows.new_parts
+
+
+def test_the_group_that_has_told_of_an_alert_is_that_of_the_receiver_and_the_first(store: Store) -> None:
+    groups = {"g1": ("ops", 2), "g2": ("ops", 1), "g3": ("db", 0), "g4": ("db", 3)}
+    told = {("g1", "1"): True, ("g2", "2"): True, ("g3", "1"): False, ("g4", "2"): True}
+    with store.transaction() as writer:
+        writer.session.add_all([alert_row("1"), alert_row("2")])
+        for group, (receiver, created_ms) in groups.items():
+            times = {"created_ms": created_ms, "flush_ms": 0, "told_ms": None, "n_told": 0}
+            writer.session.add(AlertGroupRow(id=group, route="r", receiver=receiver, key=group, labels={}, **times))
+        writer.session.flush()
+        for (group, alert_id), is_told in told.items():
+            flags = {"told": is_told, "hidden": False, "escalate_ms": None, "escalated": False}
+            writer.session.add(GroupMemberRow(group_id=group, alert_id=alert_id, fingerprint="f", **flags))
+        writer.session.flush()
+        asked = [(ids, receiver) for ids in (["1"], ["2"], ["1", "2"], ["n"]) for receiver in ("ops", "db", "other")]
+
+        def found() -> list[str | None]:
+            groups = [writer.groups.told_group(ids, receiver) for ids, receiver in asked]
+            return [None if group is None else group.id for group in groups]
+
+        expected = ["g1", None, None, "g2", "g4", None, "g2", "g4", None, None, None, None]
+        assert found() == expected
+        writer.groups.look_up_told(["1", "2"])
+        assert found() == expected
