@@ -20,8 +20,9 @@ import structlog
 import yaml
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.dispatch.dispatcher import Dispatcher, Telling
+from app.alerting.dispatch.dispatcher import Dispatcher
 from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.telling import Telling
 from app.alerting.recording.episodes import BoundMatch, canonical_key
 from app.alerting.recording.found import found_in
 from app.alerting.recording.options import AlertingOptions

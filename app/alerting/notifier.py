@@ -11,7 +11,8 @@ from typing import Protocol
 import structlog
 
 from app.alerting.delivery import Courier, DeliveryCounts, Down, Endpoint, Post, StoppedError, send
-from app.alerting.dispatch.dispatcher import Dispatcher, Telling
+from app.alerting.dispatch.dispatcher import Dispatcher
+from app.alerting.dispatch.telling import Telling
 from app.clock import Clock
 from app.errors import OwnershipError, StoreError
 from app.store.api import Store

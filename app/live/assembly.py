@@ -11,8 +11,8 @@ import structlog
 
 import engine
 from app.alerting.delivery import Endpoint, endpoint_of
-from app.alerting.dispatch.dispatcher import Telling
 from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.telling import Telling
 from app.alerting.links import Links
 from app.alerting.notifier import Notifier
 from app.alerting.recording.match import Match

@@ -49,6 +49,7 @@ class AlertRow(Base):
         Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
         Index("ix_alerts_to_tell", "id", sqlite_where=text("to_tell IS 1"), postgresql_where=text("to_tell IS true")),
         Index("ix_alerts_inhibited", "inhibited", "id"),
+        Index("ix_alerts_telling", "id", "revision", "state", "severity", "silenced", "inhibited"),
         Index("ix_alerts_incident", "incident_id"),
     )
 

@@ -32,6 +32,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+@pytest.fixture
+def other_store(tmp_path: Path) -> Iterator[Store]:
+    """Another one."""
+    with open_store(placed(tmp_path / "other.db")) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The socket folder of a running server; skips when none can be started, but fails where one is demanded."""

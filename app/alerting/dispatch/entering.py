@@ -55,7 +55,7 @@ def enter(
         elif not leave_out(name):
             flush_ms = now_ms + target.route.timing.group_wait_ms
             group = goes_on(target.route) or target
-            writer.groups.enter(group, target.route.identity, name, alert, by_labels, flush_ms, now_ms)
+            writer.groups.enter(group, target.route.identity, name, alert.id, by_labels, flush_ms, now_ms)
             said.append(f"{name} is told with the group {group.key}")
     return said
 

@@ -115,9 +115,14 @@ class Flush:
     """Alerts that belong to the group no more."""
 
 
+_RESOLVED = State.RESOLVED.value
+_RANKS = {severity.value: severity.rank for severity in Severity}
+"""Asked of every member at every look."""
+
+
 def place(member: Member) -> tuple[Any, ...]:
     """The most urgent first, then the latest."""
-    return -Severity(member.severity).rank, -member.start_ms, member.alert_id
+    return -_RANKS[member.severity], -member.start_ms, member.alert_id
 
 
 def flush(members: Sequence[Member], now: Now) -> Flush:
@@ -137,11 +142,11 @@ def _look_at(same: Sequence[Member], now: Now, result: Flush) -> bool:
 
     Returns whether the receiver was told that they fire.
     """
-    was_told = any(member.told for member in same)
-    going_on = [member for member in same if member.state != State.RESOLVED]
-    over = [member for member in same if member.state == State.RESOLVED]
+    was_told = same[0].told if len(same) == 1 else any(member.told for member in same)
+    going_on = [member for member in same if member.state != _RESOLVED]
     if going_on:
-        result.gone += [member.alert_id for member in over]
+        if len(going_on) < len(same):
+            result.gone += [member.alert_id for member in same if member.state == _RESOLVED]
         if was_told:
             result.told += [member.alert_id for member in going_on if not member.told]
         told_of = [
@@ -149,36 +154,41 @@ def _look_at(same: Sequence[Member], now: Now, result: Flush) -> bool:
             for member in going_on
             if not member.silenced and not member.inhibited and now.inhibited_by(member.labels) is None
         ]
-        shown = set() if now.is_muted else {member.alert_id for member in told_of}
-        result.hidden += [m.alert_id for m in going_on if not m.hidden and m.alert_id not in shown]
+        if now.is_muted or len(told_of) < len(going_on):
+            shown = set() if now.is_muted else {member.alert_id for member in told_of}
+            result.hidden += [m.alert_id for m in going_on if not m.hidden and m.alert_id not in shown]
         if not told_of:
             return was_told
-        latest = max(told_of, key=lambda member: (member.start_ms, member.alert_id))
+        latest = _latest(told_of)
         if was_told:
             result.firing.append(latest)
         elif latest.state == State.FIRING and _is_news(latest, now):
             result.news.append(latest)
         return was_told
-    latest = max(over, key=lambda member: (member.start_ms, member.alert_id))
+    latest = _latest(same)
     if was_told:
         if now.send_resolved:
-            if not any(member.silenced for member in over):  # else it is told when the silence is over
+            if not any(member.silenced for member in same):  # else it is told when the silence is over
                 result.resolved.append(latest)
         else:
-            result.gone += [member.alert_id for member in over]
+            result.gone += [member.alert_id for member in same]
         return was_told
     is_hidden = now.is_muted or latest.hidden or latest.silenced or latest.inhibited
     is_hidden = is_hidden or now.inhibited_by(latest.labels) is not None
     if is_hidden or not _is_news(latest, now):
-        result.gone += [member.alert_id for member in over]
+        result.gone += [member.alert_id for member in same]
     else:
         result.news.append(latest)
     return was_told
 
 
+def _latest(members: Sequence[Member]) -> Member:
+    return members[0] if len(members) == 1 else max(members, key=lambda member: (member.start_ms, member.alert_id))
+
+
 def _is_news(member: Member, now: Now) -> bool:
     is_recent = member.end_ms >= now.time_ms - now.max_age_ms
-    return is_recent and Severity(member.severity).rank >= now.min_severity.rank
+    return is_recent and _RANKS[member.severity] >= now.min_severity.rank
 
 
 def _decide(result: Flush, now: Now, n_told: int, by_labels: Mapping[str, Sequence[Member]]) -> None:

@@ -29,7 +29,8 @@ class Inhibitions:
     def __init__(self, rules: Sequence[InhibitRule], going_on: Iterable[tuple[str, Labels]]) -> None:
         """`going_on`: ids and labels of the alerts that are not over."""
         alerts = list(going_on) if rules else []
-        self._rules = [(rule, _sources(rule, alerts)) for rule in rules]
+        found = [(rule, _sources(rule, alerts)) for rule in rules]
+        self._rules = [(rule, sources) for rule, sources in found if any(sources)]
 
     def by(self, labels: Labels) -> str | None:
         """The id of an alert that inhibits those with these labels; None: there is none.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Delete, Update, bindparam, delete, exists, func, select, update
 
 from app.store.bulk import in_chunks, insert_rows
 from app.store.models import (
@@ -21,6 +20,12 @@ from app.store.writing.gathered import GatheredRows
 
 ROUTING = "routing"
 """Row of process_status: the routing by which open alerts were put into groups."""
+
+Pair = tuple[str, str]
+"""Ids of a group and an alert."""
+Labels = Mapping[str, str]
+Message = tuple[str, str]
+"""Idempotency-Key and receiver."""
 
 
 class Target(Protocol):
@@ -42,8 +47,15 @@ class Target(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Content(NamedTuple):
+    """Of an alert, at one revision, what looks need and what does not change the decision when it is a moment old."""
+
+    start_ms: int
+    end_ms: int
+    labels: Labels
+
+
+class Member(NamedTuple):
     """An alert of a group, as it is now."""
 
     alert_id: str
@@ -55,15 +67,15 @@ class Member:
     escalate_ms: int | None
     """When somebody else is told, unless it is acknowledged; None: the timer has not begun."""
     escalated: bool
+    revision: int
     state: str
+    severity: str
     silenced: bool
     inhibited: bool
     """Whether an incident is told in its place, to those who hear of that."""
-    severity: str
     start_ms: int
     end_ms: int
-    revision: int
-    labels: Mapping[str, str]
+    labels: Labels
 
 
 _MEMBERS = (
@@ -75,34 +87,35 @@ _MEMBERS = (
         GroupMemberRow.hidden,
         GroupMemberRow.escalate_ms,
         GroupMemberRow.escalated,
+        AlertRow.revision,
         AlertRow.state,
+        AlertRow.severity,
         AlertRow.silenced,
         AlertRow.inhibited,
-        AlertRow.severity,
-        AlertRow.start_ms,
-        AlertRow.end_ms,
-        AlertRow.revision,
-        AlertRow.labels,
     )
     .join(AlertRow, AlertRow.id == GroupMemberRow.alert_id)
     .where(GroupMemberRow.group_id.in_(bindparam("group_ids", expanding=True)))
     .order_by(GroupMemberRow.alert_id)
 )
+_WHOLE_MEMBERS = _MEMBERS.add_columns(*(getattr(AlertRow, name) for name in Content._fields))
+_SHORT_MEMBERS = _MEMBERS.where(AlertRow.revision >= 0)
+"""Of the index ix_alerts_telling alone: rows of alerts are long, and a group may have thousands. All revisions are; but
+asked for nothing else than the id, SQLite goes by the primary key."""
 _MEMBER_TABLE = GroupMemberRow.metadata.tables[GroupMemberRow.__tablename__]
 _OF_PAIR = (
     _MEMBER_TABLE.c.group_id == bindparam("of_group"),
     _MEMBER_TABLE.c.alert_id == bindparam("of_alert"),
 )
-_SET_TOLD = update(_MEMBER_TABLE).where(*_OF_PAIR).values(told=True)
-_SET_HIDDEN = update(_MEMBER_TABLE).where(*_OF_PAIR).values(hidden=True)
-_SET_ESCALATED = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalated=True, escalate_ms=None)
+_MANY = 20
+"""Members of one group for which a statement of their own costs less than each by itself."""
+_SET_TOLD = update(_MEMBER_TABLE).values(told=True)
+_SET_HIDDEN = update(_MEMBER_TABLE).values(hidden=True)
+_SET_ESCALATED = update(_MEMBER_TABLE).values(escalated=True, escalate_ms=None)
 _STOP_TIMERS = update(_MEMBER_TABLE).where(
     _MEMBER_TABLE.c.alert_id == bindparam("of_alert"), _MEMBER_TABLE.c.escalate_ms.is_not(None)
 )
 _SET_TIMER = update(_MEMBER_TABLE).where(*_OF_PAIR).values(escalate_ms=bindparam("at_ms"))
-_LEAVE = delete(_MEMBER_TABLE).where(*_OF_PAIR)
-Pair = tuple[str, str]
-"""Ids of a group and an alert."""
+_LEAVE = delete(_MEMBER_TABLE)
 
 
 class Groups:
@@ -121,7 +134,7 @@ class Groups:
     # ------------------------------------------------------------------ alerts come and go
 
     def enter(
-        self, target: Target, route: str, receiver: str, alert: AlertRow, fingerprint: str, flush_ms: int, now_ms: int
+        self, target: Target, route: str, receiver: str, alert_id: str, fingerprint: str, flush_ms: int, now_ms: int
     ) -> None:
         """An alert belongs to a group; a new group is looked at first at `flush_ms`."""
         self._new_groups.setdefault(
@@ -138,9 +151,9 @@ class Groups:
                 "n_told": 0,
             },
         )
-        member: dict[str, Any] = {"group_id": target.id, "alert_id": alert.id, "fingerprint": fingerprint}
+        member: dict[str, Any] = {"group_id": target.id, "alert_id": alert_id, "fingerprint": fingerprint}
         member |= {"told": False, "hidden": False, "escalate_ms": None, "escalated": False}
-        self._new_members[target.id, alert.id] = member
+        self._new_members[target.id, alert_id] = member
 
     def forget_untold(self, alert_id: str, receivers: Collection[str] | None = None) -> None:
         """Nobody who was not told of an alert need be told of it any more; or none of these receivers."""
@@ -228,21 +241,44 @@ class Groups:
                 found[group_id] = n
         return found
 
-    def members(self, group_ids: Sequence[str]) -> dict[str, list[Member]]:
-        """The alerts of groups, in order of their ids."""
+    def members(self, group_ids: Sequence[str], known: dict[tuple[str, int], Content]) -> dict[str, list[Member]]:
+        """The alerts of groups, in order of their ids; `known`: contents by alert and revision, read already: those
+        that are not are added."""
         found: dict[str, list[Member]] = {group_id: [] for group_id in group_ids}
+        statement = _SHORT_MEMBERS if known else _WHOLE_MEMBERS
         for chunk in in_chunks(group_ids):
-            rows = self._rows.session.execute(_MEMBERS, {"group_ids": list(chunk)})
+            rows = self._rows.session.execute(statement, {"group_ids": list(chunk)}).all()
+            if statement is _SHORT_MEMBERS:
+                self._read_contents([(row.alert_id, row.revision) for row in rows], known)
+                for group_id, *row in rows:
+                    found[group_id].append(Member._make((*row, *known[row[0], row[6]])))
+                continue
             for group_id, *row in rows:
-                found[group_id].append(Member(*row))
+                member = Member._make(row)
+                found[group_id].append(member)
+                known[member.alert_id, member.revision] = Content(member.start_ms, member.end_ms, member.labels)
         return found
 
-    def going_on(self, queries: Collection[str] | None) -> list[tuple[str, dict[str, Any]]]:
-        """Ids and labels of the alerts that are not over; of these queries, None: of all."""
-        statement = select(AlertRow.id, AlertRow.labels).where(AlertRow.open.is_(True), AlertRow.state != "resolved")
+    def _read_contents(self, wanted: Iterable[tuple[str, int]], known: dict[tuple[str, int], Content]) -> None:
+        columns = (AlertRow.id, AlertRow.revision, *(getattr(AlertRow, name) for name in Content._fields))
+        for chunk in in_chunks([alert_id for alert_id, revision in wanted if (alert_id, revision) not in known]):
+            for alert_id, revision, *content in self._rows.session.execute(
+                select(*columns).where(AlertRow.id.in_(chunk))
+            ):
+                known[alert_id, revision] = Content._make(content)
+
+    def going_on(self, queries: Collection[str] | None, labels: dict[str, Labels]) -> list[tuple[str, Labels]]:
+        """Ids and labels of the alerts that are not over; of these queries, None: of all. `labels`: of alerts, read
+        already: those that are not are added."""
+        statement = select(AlertRow.id).where(AlertRow.open.is_(True), AlertRow.state != "resolved")
         if queries is not None:
             statement = statement.where(AlertRow.query.in_(sorted(queries)))
-        return [(alert_id, labels) for alert_id, labels in self._rows.session.execute(statement)]
+        alert_ids = self._rows.session.scalars(statement).all()
+        for chunk in in_chunks([alert_id for alert_id in alert_ids if alert_id not in labels]):
+            of_chunk = select(AlertRow.id, AlertRow.labels).where(AlertRow.id.in_(chunk))
+            for alert_id, of_alert in self._rows.session.execute(of_chunk):
+                labels[alert_id] = of_alert
+        return [(alert_id, labels[alert_id]) for alert_id in alert_ids]
 
     def alerts(self, alert_ids: Sequence[str]) -> dict[str, AlertRow]:
         """By id, as far as they are kept."""
@@ -252,17 +288,27 @@ class Groups:
             found |= {alert.id: alert for alert in alerts}
         return found
 
-    def pending(self, receivers: Collection[str], group_ids: Sequence[str]) -> dict[str, list[NotificationRow]]:
+    def pending(self, receivers: Collection[str], group_ids: Sequence[str]) -> dict[str, list[Message]]:
         """Messages of groups that were not delivered yet, in order; groups without any are not among them."""
-        found: dict[str, list[NotificationRow]] = {}
+        found: dict[str, list[Message]] = {}
         for chunk in in_chunks(group_ids):
-            statement = select(NotificationRow).where(
+            named = (NotificationRow.fingerprint, NotificationRow.idempotency_key, NotificationRow.receiver)
+            statement = select(*named).where(
                 NotificationRow.fingerprint.in_(chunk),
                 NotificationRow.receiver.in_(sorted(receivers)),
                 NotificationRow.status == "pending",
             )
-            for message in self._rows.session.scalars(statement.order_by(NotificationRow.sequence)):
-                found.setdefault(message.fingerprint, []).append(message)
+            for group_id, *message in self._rows.session.execute(statement.order_by(NotificationRow.sequence)):
+                found.setdefault(group_id, []).append((message[0], message[1]))
+        return found
+
+    def contents(self, messages: Sequence[Message]) -> dict[Message, dict[str, Any]]:
+        """What messages say."""
+        found: dict[Message, dict[str, Any]] = {}
+        for chunk in in_chunks(sorted({key for key, _ in messages})):
+            named = (NotificationRow.idempotency_key, NotificationRow.receiver, NotificationRow.payload)
+            rows = self._rows.session.execute(select(*named).where(NotificationRow.idempotency_key.in_(chunk)))
+            found |= {(key, receiver): payload for key, receiver, payload in rows}
         return found
 
     def set_told(self, members: Sequence[Pair]) -> None:
@@ -291,11 +337,18 @@ class Groups:
         """These belong to their groups no more."""
         self._each(_LEAVE, members)
 
-    def _each(self, statement: Any, members: Sequence[Pair]) -> None:
-        """One statement for many rows, each by its key."""
-        if members:
-            pairs = [{"of_group": group_id, "of_alert": alert_id} for group_id, alert_id in members]
-            self._rows.session.connection().execute(statement, pairs)
+    def _each(self, statement: Update | Delete, members: Sequence[Pair]) -> None:
+        """Of each group with many all at once, else one by one: by their keys either way."""
+        by_group: dict[str, list[str]] = {}
+        for group_id, alert_id in members:
+            by_group.setdefault(group_id, []).append(alert_id)
+        connection, columns = self._rows.session.connection(), _MEMBER_TABLE.c
+        for group_id in [group_id for group_id, alert_ids in by_group.items() if len(alert_ids) > _MANY]:
+            for chunk in in_chunks(by_group.pop(group_id)):
+                connection.execute(statement.where(columns.group_id == group_id, columns.alert_id.in_(chunk)))
+        pairs = [{"of_group": group_id, "of_alert": alert} for group_id, of in by_group.items() for alert in of]
+        if pairs:
+            connection.execute(statement.where(*_OF_PAIR), pairs)
 
     def add_told(self, told: Iterable[tuple[str, str, str]]) -> None:
         """(Idempotency-Key, receiver, alert): a message tells something new of an alert."""

@@ -6,16 +6,16 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.alerting.delivery import endpoint_of
 from app.alerting.dispatch import dispatcher
-from app.alerting.dispatch.dispatcher import Dispatcher, Telling
+from app.alerting.dispatch.dispatcher import Dispatcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
 from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.telling import Telling
 from app.alerting.links import Links
 from app.alerting.operations import silence, silence_matching
 from app.alerting.payload import fingerprint, labels_of
@@ -24,10 +24,9 @@ from app.alerting.receivers.news import News
 from app.alerting.receivers.template_values import values_of_news
 from app.alerting.silencing import read_matchers, silencing
 from app.errors import StoreError
-from app.store import Store, open_store
+from app.store import Store
 from app.store.writing.writer import Writer
 from tests.app.alerting.dispatch.world import GAP_MS, MINUTE_MS, TREE, World
-from tests.new_store import placed
 
 NO_ROUTE = TREE.partition("route:")[0]
 WAIT_MS, INTERVAL_MS, REPEAT_MS = 30_000, 5 * MINUTE_MS, 240 * MINUTE_MS
@@ -215,13 +214,6 @@ def test_a_muted_route_tells_afterwards_what_still_fires(store: Store) -> None:
     world.fire("t3")
     assert world.wait(12 * 60 * MINUTE_MS) == []
     assert world.wait(12 * 60 * MINUTE_MS) == [("ops", "first notification", {"t3": "firing"})]
-
-
-@pytest.fixture
-def other_store(tmp_path: Path) -> Iterator[Store]:
-    """Another one."""
-    with open_store(placed(tmp_path / "other.db")) as opened:
-        yield opened
 
 
 def test_no_message_depends_on_whether_the_process_lived(store: Store, other_store: Store) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from app.alerting.dispatch.dispatcher import Dispatcher, Telling
+from app.alerting.dispatch.dispatcher import Dispatcher
 from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.telling import Telling
 from app.alerting.operations import acknowledge, close, unacknowledge
 from app.alerting.people import Person
 from app.alerting.recording.found import found_in

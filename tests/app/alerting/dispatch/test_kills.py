@@ -12,6 +12,8 @@ import pytest
 from sqlalchemy import event
 
 from app.alerting.dispatch.dispatcher import Dispatcher
+from app.alerting.dispatch.known import Known
+from app.alerting.dispatch.look import Look
 from app.store import Store, open_store
 from tests.app.alerting.dispatch.world import GAP_MS, MINUTE_MS, TREE, World
 from tests.new_store import placed
@@ -114,11 +116,12 @@ def test_timers_that_were_set_before_their_message_was_written_would_be_found(
     def split(self: Any) -> int:
         now_ms = self._clock.now_ms()
         with self._store.transaction() as writer:
-            (group, *_) = writer.groups.due(now_ms, now_ms + self._longest_wait_ms, 1)
+            (group, *_) = writer.groups.due(now_ms, now_ms + self._telling.longest_wait_ms, 1)
             group.flush_ms = now_ms + INTERVAL_MS
         with self._store.transaction() as writer:
             (again,) = [found for found in writer.groups.all_after("", 1_000) if found.id == group.id]
-            return int(self._look_at(writer, [again])[0])
+            look = Look(writer, self._telling, now_ms, Known())
+            return look.write(look.at([again]))
 
     monkeypatch.setattr(Dispatcher, "_look", split)
     expected, statements = told(tmp_path, "whole", None)

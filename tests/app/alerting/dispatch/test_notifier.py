@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.alerting.delivery import endpoint_of
-from app.alerting.dispatch.dispatcher import Telling
 from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.telling import Telling
 from app.alerting.notifier import Notifier
 from app.store import Store
 from tests.app.alerting.dispatch.world import TREE, World

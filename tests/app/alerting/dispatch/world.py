@@ -7,9 +7,10 @@ from typing import Any
 import yaml
 
 from app.alerting.catalog import QueryInfo
-from app.alerting.dispatch.dispatcher import Dispatcher, Telling
+from app.alerting.dispatch.dispatcher import Dispatcher
 from app.alerting.dispatch.notice import GroupNotice
 from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.telling import Telling
 from app.alerting.operations import acknowledge
 from app.alerting.people import Person
 from app.alerting.recording.options import AlertingOptions
@@ -112,8 +113,9 @@ class World:
         """All alerts are over."""
         self.step(watermark_ms=self.now_ms + GAP_MS + 1)
 
-    def acknowledge(self, task: str) -> None:
-        (alert,) = [a for a in self.store.alerts() if a.key["task_id"] == task and a.state == "firing"]
+    def acknowledge(self, task: str, query: str | None = None) -> None:
+        firing = [a for a in self.store.alerts() if a.key["task_id"] == task and a.state == "firing"]
+        (alert,) = [a for a in firing if query is None or a.query == query]
         acknowledge(self.store, alert.id, Person("ann"), "", self.now_ms)
 
     def wait(self, ms: int) -> list[Told]:
