@@ -16,6 +16,9 @@ STYLE = f"""<style>
 .st-key-{BESIDE} [data-testid="stColumn"] {{ min-width: min(100%, 22rem); }}
 button[kind^="primary"]:not(:disabled) {{ background-color: #1f5f99; border-color: #1f5f99; color: #ffffff; }}
 button[kind^="primary"]:not(:disabled):hover {{ background-color: #2f78bd; border-color: #2f78bd; }}
+[data-testid="stCode"] .token {{ color: inherit !important; }}
+[data-testid="stCode"] .token.keyword {{ font-weight: 600; }}
+[data-testid="stCode"] .token.comment {{ font-style: italic; }}
 .clustercep-table {{ border: 1px solid {_LINE}; border-radius: 0.5rem; max-height: 40rem; overflow: auto; }}
 .clustercep-table table {{ border-collapse: collapse; font-size: 0.875rem; margin: 0; width: 100%; }}
 .clustercep-table th, .clustercep-table td {{
@@ -35,7 +38,8 @@ dl.clustercep-facts {{
 .clustercep-facts dd {{ margin: 0; overflow-wrap: anywhere; }}
 </style>"""
 """Primary buttons, those of forms, too (`primaryFormSubmit`): white text on them reads at 4.5 : 1 in both modes, which
-no colour does that is also text on dark ground."""
+no colour does that is also text on dark ground. Words of a query are told apart by weight: of Streamlit's colours for
+them some read at 3 : 1."""
 
 BadgeColor = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
 

@@ -234,7 +234,7 @@ def _host_chart(axis: TimeAxis, has_band: bool) -> str:
     rule = base.mark_rule(strokeWidth=3, color=BLUE)
     layers.append(rule.encode(x=axis.x("t_from_ms", title=False), x2="t_to_ms", tooltip=tips))
     chart = layered(*layers, height=130).properties(
-        data=alt.NamedData(_SERIES), title=alt.TitleParams(_TITLE, fontSize=13, anchor="start")
+        data=alt.NamedData(_SERIES), title=alt.TitleParams(_TITLE, fontSize=12, anchor="start", frame="bounds")
     )
     return json.dumps(specification(chart))
 
