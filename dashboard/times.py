@@ -86,11 +86,17 @@ def followed_span_picker(key: str, known: Span, default_ms: int) -> tuple[Span, 
         for label, length_ms in FOLLOWED_MS.items():
             kind: Literal["primary", "secondary"] = "primary" if length_ms == last_ms else "secondary"
             st.button(f"Last {label}", key=f"{key}-{length_ms}", type=kind, on_click=_follow, args=(length_ms,))
-    if last_ms is not None:
+        others = st.popover("Other times", icon=":material/schedule:", width="content")
+        told = st.container(width="content")
+    if last_ms is None:
+        with others:
+            span = span_picker(key, known)
+    else:
         span = (max(known[0], known[1] - last_ms), known[1])
-        _pick(key, span, keep=span)
-        return span, True
-    return span_picker(key, known), False
+        with others:
+            _pick(key, span, keep=span)
+    told.caption(f"{shown(span[0])} to {shown(span[1])} ({zone().key})")
+    return span, follows
 
 
 def open_span_picker(key: str) -> OpenSpan:

@@ -10,11 +10,13 @@ import streamlit as st
 
 from dashboard import times
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
+from dashboard.alerts.copy_component import CopiedText, copied_texts
 from dashboard.charts.comparison import bars
 from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.drawn import draw
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
 from dashboard.events.hosts import host_of, hosts_of
+from dashboard.on_demand import on_demand
 from dashboard.queries.list import is_about_trends, loaded_queries
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert, lines
@@ -45,8 +47,12 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
     draw(timeline(timed(kept)), alt="Time line of the events of the match shown")
     told = _how_many(alert, evidence, kept)
     st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
-    with st.expander(f"All {len(kept):,} events as a table", icon=":material/table_rows:"):
-        st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown")
+    on_demand(
+        f"All {len(kept):,} events as a table",
+        "events",
+        lambda: st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown"),
+        icon=":material/table_rows:",
+    )
     _records(kept)
 
 
@@ -57,11 +63,10 @@ def show_decisive(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
         return
     when = f"The decisive event, {times.shown(row.t_hi_ms)}"
     if row.raw:
-        st.caption(f"{when}, in its log:")
-        st.code(lines(row.raw, MAX_DECISIVE_LINES, MAX_DECISIVE_CHARS), language=None, wrap_lines=True)
+        told, text = f"{when}, in its log:", lines(row.raw, MAX_DECISIVE_LINES, MAX_DECISIVE_CHARS)
     else:
-        st.caption(f"{when}; it has no line of a log:")
-        st.code(in_words(row), language=None, wrap_lines=True)
+        told, text = f"{when}; it has no line of a log:", in_words(row)
+    copied_texts("decisive", [CopiedText("the decisive event", text, told)])
 
 
 def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
@@ -142,12 +147,12 @@ def _records(kept: Sequence[EvidenceRow]) -> None:
         by_file.setdefault(inert(_file(row), 300), []).append(lines(row.raw))
     if len(by_file) > MAX_BOXES:
         together = "\n\n".join("\n".join([f"# {origin}", *found]) for origin, found in by_file.items())
-        st.code(together, language=None, wrap_lines=True, height=480)
+        copied_texts("records", [CopiedText("the records", together)])
         return
-    for origin, found in by_file.items():
-        st.caption("From")
-        st.text(origin)
-        st.code("\n".join(found), language=None, wrap_lines=True, height=min(330, 60 + 26 * len(found)))
+    boxes = [
+        CopiedText(f"the records of {origin}", "\n".join(found), f"From {origin}") for origin, found in by_file.items()
+    ]
+    copied_texts("records", boxes)
 
 
 def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[EvidenceRow]) -> str:

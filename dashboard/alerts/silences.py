@@ -12,6 +12,7 @@ from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard import login, times
 from dashboard.alerts.actions import DURATIONS_MS, tell
 from dashboard.alerts.words import n_alerts
+from dashboard.on_demand import on_demand
 from dashboard.store import (
     MAX_NOTE_CHARS,
     AppError,
@@ -54,10 +55,13 @@ def show() -> None:
     at_ms = now_ms()
     known = store().silences(at_ms)
     may_act = login.person().role.rank >= Role.OPERATOR.rank
-    with st.expander(f"Silences: {len(known):,}", icon=":material/notifications_off:", key="silences"):
+
+    def opened() -> None:
         _listed(known, at_ms, may_act=may_act)
         if may_act:
             _new()
+
+    on_demand(f"Silences: {len(known):,}", "silences", opened, icon=":material/notifications_off:")
 
 
 def _listed(known: Sequence[SilenceRow], at_ms: int, *, may_act: bool) -> None:

@@ -199,11 +199,17 @@ def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> di
     unit_text = f" ({inert(unit, 20)})" if unit else ""
     low, high = (0.0, 0.0) if not len(data) else (min(0.0, float(data["low"].min())), float(data["high"].max()))
     domain = json.dumps([low, high if high > low else low + 1.0])
-    title = json.dumps(f"{inert(name, 40)}{unit_text}")
+    title = f"{inert(name, 40)}{unit_text}"
     has_band = bool(len(data)) and bool((data["low"] != data["high"]).any())
-    text = _host_chart(axis, has_band).replace(json.dumps([_DOMAIN]), domain).replace(json.dumps(_TITLE), title)
-    return {**json.loads(text), "datasets": {_SERIES: data}}
+    text = _host_chart(axis, has_band).replace(json.dumps([_DOMAIN]), domain)
+    spec = json.loads(text.replace(json.dumps(_TITLE), json.dumps(title)))
+    if len(title) > TITLE_CHARS:  # of two lines, as a narrow window would cut it
+        spec["title"]["text"] = [inert(name, 40), unit_text.strip()]
+    return {**spec, "datasets": {_SERIES: data}}
 
+
+TITLE_CHARS = 18
+"""What stands in one line above a chart of a third of a window of 800 pixels."""
 
 _DOMAIN, _TITLE, _SERIES = "<domain>", "<title>", "series"
 """What stands for a chart's own. The title, which may look like either, is put in last."""
@@ -234,7 +240,7 @@ def _host_chart(axis: TimeAxis, has_band: bool) -> str:
     rule = base.mark_rule(strokeWidth=3, color=BLUE)
     layers.append(rule.encode(x=axis.x("t_from_ms", title=False), x2="t_to_ms", tooltip=tips))
     chart = layered(*layers, height=130).properties(
-        data=alt.NamedData(_SERIES), title=alt.TitleParams(_TITLE, fontSize=13, anchor="start")
+        data=alt.NamedData(_SERIES), title=alt.TitleParams(_TITLE, fontSize=12, anchor="start", frame="bounds")
     )
     return json.dumps(specification(chart))
 

@@ -13,8 +13,10 @@ from dashboard.jobs.earlier import FIGURES, amounts, earlier_runs, times_median
 from dashboard.jobs.reading import JobEvents
 from dashboard.jobs.unusual import LEAST_PEERS, MEASURES, UNUSUAL_SCORE
 from dashboard.links import url
+from dashboard.on_demand import on_demand
+from dashboard.static_table import Cell, Link, show_table
 from dashboard.text import inert
-from dashboard.times import local
+from dashboard.times import local, shown
 from dashboard.units import duration_texts, size_texts
 
 MAX_UNUSUAL = 10
@@ -34,7 +36,7 @@ def show_unusual(table: pd.DataFrame) -> None:
     n_peers = table[table["status"] == "SUCCEEDED"]["kind"].value_counts()
     if n_peers.max() < LEAST_PEERS if len(n_peers) else True:
         return
-    st.subheader("Unusual attempts")
+    st.subheader("Unusual attempts", anchor=False)
     found = by_unusual(table[table["score"] > 0])
     rule = (
         f"Figures of an attempt against those of the job's successful attempts of its kind, where there are at least "
@@ -45,23 +47,16 @@ def show_unusual(table: pd.DataFrame) -> None:
         st.caption(f"None. {rule}")
         return
     top = found.head(MAX_UNUSUAL)
-    st.dataframe(
-        pd.DataFrame(
-            {
-                "Attempt": [inert(name, 80) for name in top["attempt_id"]],
-                "Host": _hosts(top),
-                "Status": [inert(status, 30) for status in top["status"]],
-                "Unusual": [inert(what, 600) for what in top["what"]],
-                "Score": top["score"].to_numpy(np.float64),
-            }
-        ),
-        hide_index=True,
-        height="content",
-        column_config={
-            "Unusual": st.column_config.TextColumn(width="large"),
-            "Score": st.column_config.NumberColumn(format="%.1f", width="small"),
+    show_table(
+        {
+            "Attempt": [inert(name, 80) for name in top["attempt_id"]],
+            "Host": _hosts(top),
+            "Status": [inert(status, 30) for status in top["status"]],
+            "Unusual": [inert(what, 600) for what in top["what"]],
+            "Score": [f"{score:.1f}" for score in top["score"]],
         },
-        key="unusual",
+        label="Unusual attempts",
+        numbers=("Score",),
     )
     more = (
         f"The {len(top):,} most unusual of {len(found):,}; the table below has all. " if len(found) > len(top) else ""
@@ -71,39 +66,40 @@ def show_unusual(table: pd.DataFrame) -> None:
 
 def show_all(table: pd.DataFrame) -> None:
     """All attempts with their figures, the most unusual first."""
-    with st.expander("Attempts as a table"):
-        order = by_unusual(table)
-        if len(order) > MAX_ROWS:
-            st.caption(f"{MAX_ROWS:,} of {len(order):,} attempts: the most unusual, then the longest.")
-        top = order.head(MAX_ROWS)
-        figures = {measure.title: _texts(measure.column, top) for measure in MEASURES if _is_known(measure.column, top)}
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Attempt": [inert(name, 80) for name in top["attempt_id"]],
-                    "Host": _hosts(top),
-                    "Status": [inert(status, 30) for status in top["status"]],
-                    "Straggler": top["straggler"].to_numpy(),
-                    "Unusual": [inert(what, 600) for what in top["what"]],
-                    "Start": [local(int(time)) for time in top["start_lo_ms"]],
-                    **figures,
-                    "Mean of others": duration_texts(top["mean_others_ms"]),
-                    "Progress": top["progress"].to_numpy(),
-                }
+    on_demand("Attempts as a table", "attempts-table", lambda: _all(table), icon=":material/table_rows:")
+
+
+def _all(table: pd.DataFrame) -> None:
+    order = by_unusual(table)
+    if len(order) > MAX_ROWS:
+        st.caption(f"{MAX_ROWS:,} of {len(order):,} attempts: the most unusual, then the longest.")
+    top = order.head(MAX_ROWS)
+    figures = {measure.title: _texts(measure.column, top) for measure in MEASURES if _is_known(measure.column, top)}
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Attempt": [inert(name, 80) for name in top["attempt_id"]],
+                "Host": _hosts(top),
+                "Status": [inert(status, 30) for status in top["status"]],
+                "Straggler": top["straggler"].to_numpy(),
+                "Unusual": [inert(what, 600) for what in top["what"]],
+                "Start": [local(int(time)) for time in top["start_lo_ms"]],
+                **figures,
+                "Mean of others": duration_texts(top["mean_others_ms"]),
+                "Progress": top["progress"].to_numpy(),
+            }
+        ),
+        hide_index=True,
+        column_config={
+            "Attempt": st.column_config.TextColumn(pinned=True),
+            "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
+            "Progress": st.column_config.NumberColumn(format="percent", help="As last sampled, until it succeeded."),
+            "Memory": st.column_config.TextColumn(
+                help="Physical memory at the attempt's end, where its counters are kept."
             ),
-            hide_index=True,
-            column_config={
-                "Attempt": st.column_config.TextColumn(pinned=True),
-                "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
-                "Progress": st.column_config.NumberColumn(
-                    format="percent", help="As last sampled, until it succeeded."
-                ),
-                "Memory": st.column_config.TextColumn(
-                    help="Physical memory at the attempt's end, where its counters are kept."
-                ),
-            },
-            key="attempts",
-        )
+        },
+        key="attempts",
+    )
 
 
 def show_earlier(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
@@ -112,10 +108,10 @@ def show_earlier(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
     runs = earlier_runs(jobs, found.job)
     if not len(runs) or not len(this):
         return
-    st.subheader("Earlier runs of this name")
+    st.subheader("Earlier runs of this name", anchor=False)
     both = pd.concat([this, runs], ignore_index=True)  # rows of one table: columns keep their types
     sums = amounts(source.events, both)
-    columns: dict[str, Iterable[object]] = {"Duration": duration_texts(both["duration_ms"].astype(float))}
+    columns: dict[str, Iterable[Cell]] = {"Duration": duration_texts(both["duration_ms"].astype(float))}
     if sums is not None:
         of = {name: sums[name].reindex(both["job_id"]).tolist() for name in FIGURES}
         columns |= {
@@ -125,26 +121,18 @@ def show_earlier(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
             "Bytes out": size_texts(of["output_bytes"]),
         }
     events = None if source.name == LIVE else source.name
-    st.dataframe(
-        pd.DataFrame(
-            {
-                "Run": ["this one", *["earlier"] * len(runs)],
-                "Start": [None if pd.isna(time) else local(int(time)) for time in both["start_lo_ms"]],
-                "Status": [inert(state, 30) for state in both["state"]],
-                **columns,
-                "Maps": both["n_maps"].astype("Float64").astype("Int64").to_numpy(),
-                "Reduces": both["n_reduces"].astype("Float64").astype("Int64").to_numpy(),
-                "Job": [inert(job_id, 80) for job_id in both["job_id"]],
-                "Open": [url("job", id=job_id, events=events) for job_id in both["job_id"]],
-            }
-        ),
-        hide_index=True,
-        height="content",
-        column_config={
-            "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
-            "Open": st.column_config.LinkColumn(display_text="open", width="small"),
+    show_table(
+        {
+            "Run": ["this one", *["earlier"] * len(runs)],
+            "Start": [None if pd.isna(time) else shown(int(time)) for time in both["start_lo_ms"]],
+            "Status": [inert(state, 30) for state in both["state"]],
+            **columns,
+            "Maps": _counts(both["n_maps"].astype(float)),
+            "Reduces": _counts(both["n_reduces"].astype(float)),
+            "Job": [Link(inert(job_id, 80), url("job", id=job_id, events=events)) for job_id in both["job_id"]],
         },
-        key="earlier",
+        label="This run and earlier ones",
+        numbers=(*columns, "Maps", "Reduces"),
     )
     told = [f"duration {_times(float(found.job['duration_ms']), runs['duration_ms'])}"]
     if sums is not None:

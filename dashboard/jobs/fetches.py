@@ -13,13 +13,15 @@ from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import fetch_chart
 from dashboard.charts.marks import AlertMark
 from dashboard.jobs.data import fetches_by_host
+from dashboard.on_demand import on_demand
+from dashboard.static_table import show_table
 from dashboard.store import AlertRow
 from dashboard.text import inert, md
 from dashboard.units import duration_texts, size_texts
 
 MAX_FETCHES = 500
 MAX_FETCH_HOSTS = 20
-MAX_TABLE_ROWS = 500
+MAX_TABLE_ROWS = 100
 MAX_EXPLAINED = 5
 
 SOURCE_HOST = "source_host"
@@ -58,7 +60,7 @@ def show_fetches(
     """The section; nothing where no fetch is known."""
     if not len(pulls):
         return
-    st.subheader("Fetches by source host")
+    st.subheader("Fetches by source host", anchor=False)
     for host, queries in list(blame.items())[:MAX_EXPLAINED]:
         st.markdown(explanation(host, queries, pulls))
     by_host = fetches_by_host(pulls)
@@ -79,23 +81,32 @@ def show_fetches(
         )
     elif marked:
         st.caption(marked.strip())
-    with st.expander("Fetches by source host as a table", icon=":material/table_rows:", expanded=bool(blame)):
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Served by": [
-                        f"{'▶ ' if host in blame else ''}{inert(host, 80) or 'unknown'}"
-                        for host in by_host[SOURCE_HOST]
-                    ],
-                    "Fetches": by_host["n_fetches"],
-                    "Size": size_texts(by_host["bytes"]),
-                    "Median": duration_texts(by_host["median_ms"]),
-                    "Longest": duration_texts(by_host["longest_ms"]),
-                    "Per second": size_texts(by_host["bytes_per_s"]),
-                }
-            ).head(MAX_TABLE_ROWS),
-            hide_index=True,
+    if blame:
+        _table(by_host, blame)
+    else:
+        on_demand(
+            "Fetches by source host as a table", "fetches", lambda: _table(by_host, blame), icon=":material/table_rows:"
         )
+
+
+def _table(by_host: pd.DataFrame, blame: dict[str, list[str]]) -> None:
+    top = by_host.head(MAX_TABLE_ROWS)
+    show_table(
+        {
+            "Served by": [
+                f"{'▶ ' if host in blame else ''}{inert(host, 80) or 'unknown'}" for host in top[SOURCE_HOST]
+            ],
+            "Fetches": [f"{n:,}" for n in top["n_fetches"]],
+            "Size": size_texts(top["bytes"]),
+            "Median": duration_texts(top["median_ms"]),
+            "Longest": duration_texts(top["longest_ms"]),
+            "Per second": size_texts(top["bytes_per_s"]),
+        },
+        label="Fetches by source host",
+        numbers=("Fetches", "Size", "Median", "Longest", "Per second"),
+    )
+    if len(by_host) > len(top):
+        st.caption(f"The first {len(top):,} of {len(by_host):,} hosts.")
 
 
 def _median(periods_ms: pd.Series) -> str:

@@ -26,7 +26,7 @@ QUEUE_LIMIT = "max_queued_bytes"
 
 def show_queued(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
     """The section."""
-    st.subheader("Queued data")
+    st.subheader("Queued data", anchor=False)
     curve = queued_data(found.changes, found.known_until_ms)
     if not len(curve):
         st.info(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.alerting.hosts import MAX_FORGOTTEN
@@ -18,10 +17,12 @@ from dashboard.alerts import actions as alert_actions
 from dashboard.alerts import evidence as alert_evidence
 from dashboard.alerts import table as alert_table
 from dashboard.alerts.commands import commands
+from dashboard.alerts.copy_component import CopiedText, copied_texts
 from dashboard.alerts.runbook import runbook_md
 from dashboard.alerts.words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS
 from dashboard.queries.list import is_about_trends
+from dashboard.static_table import show_facts, show_table
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value
@@ -139,11 +140,7 @@ def _facts(alert: AlertRow) -> None:
         "At least one match": at_least_one_text(alert),
     }
     with st.container(border=True):
-        with st.container(horizontal=True, gap="medium"):
-            for label, value in facts.items():
-                with st.container(width="content", gap=None):
-                    st.caption(label)
-                    st.text(value)
+        show_facts(facts.items())
         st.caption(f"**At least one match.** {meaning(alert)} **Matches.** {matches_meaning(alert)}")
 
 
@@ -157,10 +154,7 @@ def _what_to_do(alert: AlertRow) -> None:
 
 def _commands(alert: AlertRow) -> None:
     with st.expander("Commands to copy", icon=":material/terminal:", expanded=True):
-        for command in commands(alert):
-            with st.container(gap=None):
-                st.caption(command.label)
-                st.code(command.line, language=None, wrap_lines=True)
+        copied_texts("commands", [CopiedText(given.label, given.line, given.label) for given in commands(alert)])
 
 
 def _hosts(alert: AlertRow) -> None:
@@ -230,35 +224,34 @@ def _values(alert: AlertRow) -> None:
         "the key that this alert is about. Numbers that its matches do not agree on also stand with all of them."
     )
     rows = [*_named(alert.key, "key"), *_named({n: v for n, v in alert.values.items() if n not in alert.key}, "value")]
-    st.dataframe(pd.DataFrame(rows, columns=["name", "value", "from"], dtype="string"), hide_index=True, width=700)
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(("name", "value", "from"))}
+    show_table(columns, label="Values")
     if found := spread_of(alert):
-        lines = [
-            {
-                "name": inert(name),
-                **{aspect: inert(shown_value(name, value), 200) for aspect, value in by_aspect.items()},
-            }
-            for name, by_aspect in found.items()
-        ]
-        columns = ["name", "first", "last", "max", "min"]
-        st.dataframe(pd.DataFrame(lines, columns=columns, dtype="string"), hide_index=True)
+        texts = {
+            aspect: [
+                None if aspect not in of else inert(shown_value(name, of[aspect]), 200) for name, of in found.items()
+            ]
+            for aspect in ("first", "last", "max", "min")
+        }
+        show_table({"name": list(found), **texts}, label="Values that the matches do not agree on")
 
 
 def _named(values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
-    return [(inert(name), inert(shown_value(name, value), 1_000), origin) for name, value in values.items()]
+    return [(name, inert(shown_value(name, value), 1_000), origin) for name, value in values.items()]
 
 
 def _changes(details: AlertDetails) -> None:
     st.subheader("History", anchor=False)
-    rows = [
+    changes = details.changes[::-1]
+    show_table(
         {
-            "when": times.shown(change.at_ms),
-            "state": inert(state_text(change.to_state, change.silenced)),
-            "by": inert(change.actor),
-            "reason": inert(change.reason, 1_000),
-        }
-        for change in reversed(details.changes)
-    ]
-    st.dataframe(pd.DataFrame(rows, columns=["when", "state", "by", "reason"], dtype="string"), hide_index=True)
+            "when": [times.shown(change.at_ms) for change in changes],
+            "state": [state_text(change.to_state, change.silenced) for change in changes],
+            "by": [inert(change.actor) for change in changes],
+            "reason": [change.reason for change in changes],
+        },
+        label="History",
+    )
 
 
 def _notifications(details: AlertDetails) -> None:
@@ -266,20 +259,21 @@ def _notifications(details: AlertDetails) -> None:
     if not details.notifications:
         st.caption(NOT_TOLD_ALONE if details.alert.incident_id else NOBODY_TOLD)
         return
-    rows = [
+    sent = details.notifications
+    show_table(
         {
-            "receiver": inert(n.receiver),
-            "told": inert(n.state),
-            "status": inert(n.status),
-            "attempts": str(n.n_attempts),
-            "written": times.shown(n.created_ms),
-            "finished": times.shown(n.finished_ms),
-            "error": inert(n.last_error or "", 1_000),
-        }
-        for n in details.notifications
-    ]
-    st.dataframe(pd.DataFrame(rows, dtype="string"), hide_index=True)
-    if any(n.status == "failed" for n in details.notifications):
+            "receiver": [n.receiver for n in sent],
+            "told": [n.state for n in sent],
+            "status": [n.status for n in sent],
+            "attempts": [n.n_attempts for n in sent],
+            "written": [times.shown(n.created_ms) for n in sent],
+            "finished": [times.shown(n.finished_ms) for n in sent],
+            "error": [n.last_error for n in sent],
+        },
+        label="Notifications",
+        numbers=("attempts",),
+    )
+    if any(n.status == "failed" for n in sent):
         st.warning(
             "A receiver was not reached. The health page shows why, and can send again.", icon=":material/error:"
         )

@@ -34,6 +34,7 @@ from dashboard.cluster.reading import (
 from dashboard.events.source import EventSource, chosen_source
 from dashboard.jobs.data import chosen_attempts, lanes
 from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
+from dashboard.static_table import Cell, Share, show_table
 from dashboard.store import AlertFilter, AlertRow, live_store
 from dashboard.text import inert, md
 from dashboard.times import duration, followed_span_picker, shown, zone
@@ -123,16 +124,13 @@ def _hottest(frame: pd.DataFrame) -> None:
     """The busiest hosts, and what keeps them busy."""
     if len(frame.columns) < 2 or frame.empty:
         return
-    st.subheader("Hottest hosts")
-    shares = {
-        name: st.column_config.ProgressColumn(name, format="%.0f %%", min_value=0, max_value=100)
-        for name in SHARES
-        if name in frame
-    }
-    rates: dict[str, Any] = {name: [_rate(value) for value in frame[name]] for name in RATES if name in frame}
-    numbers = {name: st.column_config.NumberColumn(name, format="%.2f") for name in (LOAD, "Load") if name in frame}
-    top = frame.assign(**rates, Host=[inert(host, 60) for host in frame["Host"]]).head(MAX_HOTTEST)
-    st.dataframe(top, hide_index=True, placeholder="", column_config={**shares, **numbers}, key="hottest")
+    st.subheader("Hottest hosts", anchor=False)
+    top = frame.head(MAX_HOTTEST)
+    show_table(
+        {str(name): [_hottest_cell(str(name), value) for value in top[name]] for name in top},
+        label="Hottest hosts",
+        numbers=(LOAD, "Load", *RATES),
+    )
     more = f" {len(top):,} of {len(frame):,} hosts are shown." if len(frame) > len(top) else ""
     st.caption(
         f"Means of the last {duration(PROBE_MS)} of the span, the busiest host first; memory without buffers and "
@@ -140,9 +138,15 @@ def _hottest(frame: pd.DataFrame) -> None:
     )
 
 
-def _rate(bytes_per_s: float) -> str | None:
+def _hottest_cell(column: str, value: Any) -> Cell:
     """Nothing where the host has no such sample, which is not zero."""
-    return None if math.isnan(bytes_per_s) else f"{format_size(bytes_per_s)}/s"
+    if column == "Host":
+        return inert(value, 60)
+    if math.isnan(value):
+        return None
+    if column in SHARES:
+        return Share(value)
+    return f"{format_size(value)}/s" if column in RATES else f"{value:.2f}"
 
 
 def _n_episodes(n: int) -> str:
@@ -182,7 +186,7 @@ def _until_ms(alert: AlertRow, to_ms: int) -> int:
 
 
 def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: int, axis: TimeAxis) -> None:
-    st.subheader(f"{md(metric, 60)} by host")
+    st.subheader(f"{md(metric, 60)} by host", anchor=False)
     if not found.rows:
         st.info("No host has a sample. Take the filter of hosts away to see all.", icon=":material/filter_alt_off:")
         return
@@ -228,7 +232,7 @@ def _told(found: HeatMap) -> str:
 
 
 def _load(load: Load, metric: str, axis: TimeAxis) -> None:
-    st.subheader("Spread of the load")
+    st.subheader("Spread of the load", anchor=False)
     if not len(load.steps) and not len(load.episodes):
         st.info(
             "LoadStd is not known in this span. It is derived from the samples of load.metric over all hosts.",
@@ -249,7 +253,7 @@ def _load(load: Load, metric: str, axis: TimeAxis) -> None:
 
 
 def _host(found: HeatMap, axis: TimeAxis, log: EventSource) -> None:
-    st.subheader("One host")
+    st.subheader("One host", anchor=False)
     host = st.selectbox(
         "Host",
         sorted((host for row in found.rows for host in row), key=natural_key),

@@ -38,6 +38,7 @@ from dashboard.jobs.list import QUIET, RUNNING
 from dashboard.jobs.queued import show_queued
 from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.jobs.unusual import unusual
+from dashboard.static_table import show_facts, show_table
 from dashboard.store import AlertFilter, AlertRow, live_store, settings
 from dashboard.text import inert, md
 from dashboard.times import duration, shown, zone
@@ -166,8 +167,8 @@ def _header(found: JobEvents, source: Source) -> None:
     start = "—" if pd.isna(job["start_lo_ms"]) else shown(int(job["start_lo_ms"]))
     counts = found.attempts["status"].value_counts()
     facts = (
-        ("User", md(_known(job["user"]), 60)),
-        ("Queue", md(_known(job["queue"]), 60)),
+        ("User", inert(_known(job["user"]), 60)),
+        ("Queue", inert(_known(job["queue"]), 60)),
         ("Start", start if job["start_seen"] else f"{start} (computed)"),
         ("Duration", duration(None if pd.isna(job["duration_ms"]) else int(job["duration_ms"]))),
         ("Maps", _number(job["n_maps"])),
@@ -175,11 +176,7 @@ def _header(found: JobEvents, source: Source) -> None:
         ("Attempts", f"{len(found.attempts):,}"),
         ("Failed, killed", f"{counts.get('FAILED', 0):,}, {counts.get('KILLED', 0):,}"),
     )
-    with st.container(horizontal=True, gap="medium"):
-        for label, value in facts:
-            with st.container(width="content", gap=None):
-                st.caption(label)
-                st.markdown(value)
+    show_facts(facts)
     elsewhere = links.job_links(str(job["job_id"]))
     with st.container(horizontal=True):
         links.link("jobs", "All jobs", icon=":material/work_history:")
@@ -195,7 +192,7 @@ def _header(found: JobEvents, source: Source) -> None:
 def _alerts(alerts: Sequence[AlertRow]) -> None:
     if not alerts:
         return
-    st.subheader("Alerts")
+    st.subheader("Alerts", anchor=False)
     alert_table.show(alerts[:FIRST_ALERTS], "job-alerts", "Alerts of this job")
     if others := alerts[FIRST_ALERTS:]:
         with st.expander(
@@ -218,7 +215,7 @@ def _axis(found: JobEvents) -> TimeAxis:
 
 
 def _attempts(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
-    st.subheader("Attempts by host")
+    st.subheader("Attempts by host", anchor=False)
     table = found.attempts
     judged = stragglers(table, _named(str(found.job["job_id"])))
     why = [inert(text, 120) for text in judged["why"]]
@@ -281,13 +278,13 @@ def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
 
 
 def _progress(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
-    st.subheader("Attempts begun and finished")
+    st.subheader("Attempts begun and finished", anchor=False)
     curves = begun_and_finished(found.attempts, found.known_until_ms)
     draw(progress_chart(curves, axis, marks), alt="Cumulative number of attempts begun and finished over time")
 
 
 def _life_times(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
-    st.subheader("Life times")
+    st.subheader("Life times", anchor=False)
     job_id = str(found.job["job_id"])
     lives = [life_times(found.attempts).assign(job=inert(job_id, 80))]
     for other in _compared(found, jobs):
@@ -312,7 +309,7 @@ def _life_times(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
 
 def _heuristics(found: JobEvents, source: Source) -> None:
     """What Dr. Elephant's heuristics say of a job that has ended."""
-    st.subheader("Heuristics")
+    st.subheader("Heuristics", anchor=False)
     judgement = judge(source.events, found)
     chosen = st.segmented_control(
         "Computed", [CORRECTED, ORIGINAL], default=CORRECTED, required=True, key="heuristics", bind="query-params"
@@ -328,16 +325,11 @@ def _heuristics(found: JobEvents, source: Source) -> None:
         )
     if not findings:
         return
-    st.dataframe(
-        pd.DataFrame(rows(findings)),
-        hide_index=True,
-        height="content",
-        column_config={
-            "Heuristic": st.column_config.TextColumn(pinned=True),
-            "Score": st.column_config.NumberColumn(help="Severity times tasks; 0 for none and low."),
-        },
-        key="job-heuristics",
+    found_rows = rows(findings)
+    show_table(
+        {name: [row[name] for row in found_rows] for name in found_rows[0]}, label="Heuristics", numbers=("Score",)
     )
+    st.caption("The score is severity times tasks; 0 for none and low.")
     for heuristic, severity, advice in advised(findings):
         st.markdown(f"**{md(heuristic)}** ({md(severity)}): {md(advice, 1_000)}")
     st.caption(md(NO_SPARK))

@@ -84,9 +84,15 @@ def test_the_decisive_line_and_the_commands_are_there_to_copy(visitor: OwnVisito
     own = visitor(width=1_440)
     alert = next(alert for alert in served.found if alert["query"] == "data-pull-straggler")
     page = own.open(f"alert?id={alert['id']}", re.compile("slow fetch"))
-    expect(page.get_by_test_id("stCode").first).to_contain_text("from map-output for attempt_")
-    expect(page.get_by_test_id("stCode").first).to_be_in_viewport(ratio=1)
-    expect(page.get_by_text("yarn application -status application_").first).to_be_visible()
+    decisive = page.locator(".clustercep-copied").first
+    expect(decisive).to_contain_text("from map-output for attempt_")
+    expect(decisive).to_be_in_viewport(ratio=1)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = page.get_by_role("button", name="Copy: How the application stands", exact=True)
+    button.click()
+    expect(button).to_have_text("Copied")
+    command = page.evaluate("() => navigator.clipboard.readText()")
+    assert re.fullmatch(r"yarn application -status application_\d+_0010", command)
     expect(page.get_by_test_id("stVegaLiteChart").first.locator("svg")).to_contain_text("▶")
 
 
@@ -100,6 +106,9 @@ def test_all_text_is_readable(visitor: OwnVisitor, served: Site, scheme: Any) ->
         ("alerts", "Alerts"), (f"alert?id={alert}", re.compile(".")),
         (f"alert?id={fires}", re.compile("mapper attempt_")), ("jobs", "Jobs"), ("cluster", "Cluster"),
         ("reports", "Reports"), ("queries", "Queries"), ("health", "Health"),
+        (f"job?id={served.manifest.ground_truth[0].job_id}", re.compile(".")),
+        ("query?name=queued-data", "queued-data"), ("editor?name=queued-data", "Query editor"),
+        ("demo", "What the demo found"),
     )  # fmt: skip
     faults = []
     for path, title in pages:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +148,79 @@ def texts(test: AppTest) -> str:
     return "\n".join(str(element.value) for group in groups for element in group)
 
 
+def opened(test: AppTest, key: str) -> AppTest:
+    """The page once what is closed under this key has been opened."""
+    test.session_state[key] = True
+    return rerun(test)
+
+
+def tables(test: AppTest) -> list[dict[str, list[str]]]:
+    """The small tables of the page by their headings, in its order; cells as text, a link as its address."""
+    bodies = [str(child.proto.body) for child in test.get("html")]
+    return [read_table(body) for body in bodies if "<table>" in body]
+
+
+def facts(test: AppTest) -> dict[str, str]:
+    """Label and value of each row of facts."""
+    found = [_Cells(str(child.proto.body)).cells for child in test.get("html")]
+    return {
+        label[1]: value[1]
+        for cells in found
+        for label, value in pairwise(cells)
+        if (label[0], value[0]) == ("dt", "dd")
+    }
+
+
+def read_table(html: str) -> dict[str, list[str]]:
+    """One table; whatever is in it beside our own elements has become markup, which is a fault."""
+    found = _Cells(html)
+    assert found.elements <= {"div", "table", "thead", "tbody", "tr", "th", "td", "a", "span"}, found.elements
+    names = [text for kind, text in found.cells if kind == "th"]
+    cells = [text for kind, text in found.cells if kind == "td"]
+    return {name: cells[place :: len(names)] for place, name in enumerate(names)}
+
+
+class _Cells(HTMLParser):
+    """(element, text) of each heading, cell, label and value."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.cells: list[tuple[str, str]] = []
+        self.elements: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Texts of elements in a cell are the cell's; of a link its address is."""
+        self.elements.add(tag)
+        if tag in ("th", "td", "dt", "dd"):
+            self.cells.append((tag, ""))
+        elif tag == "a":
+            self._add(f"{dict(attrs)['href']} ")
+
+    def handle_data(self, data: str) -> None:
+        """Of no cell: nothing."""
+        self._add(data)
+
+    def _add(self, text: str) -> None:
+        if self.cells:
+            tag, before = self.cells[-1]
+            self.cells[-1] = (tag, before + text)
+
+
+def copied(test: AppTest) -> list[str]:
+    """The texts that have a button to copy them, in the order of the page."""
+    return [text["text"] for given in _given(test) for text in given.get("texts", ())]
+
+
 def lists(test: AppTest) -> list[dict[str, Any]]:
     """What each list of alerts was given, in the order of the page."""
+    return [given for given in _given(test) if "rows" in given]
+
+
+def _given(test: AppTest) -> list[dict[str, Any]]:
+    """What each component of our own was given."""
     found = [child for child in _walk(test.main) if getattr(child, "type", "") == "bidi_component"]
-    data = [json.loads(child.proto.json or child.proto.mixed.json) for child in found]
-    return [given for given in data if "rows" in given]
+    return [json.loads(child.proto.json or child.proto.mixed.json) for child in found]
 
 
 def _walk(block: Any) -> Iterator[Any]:

@@ -179,6 +179,12 @@ def test_charts_of_a_host_have_titles_scales_and_data_of_their_own() -> None:
         assert spec["datasets"][spec["data"]["name"]]["mean"].tolist() == series["mean"].tolist()
 
 
+def test_a_long_title_has_two_lines() -> None:
+    series = pd.DataFrame({"t_from_ms": [T0_MS], "t_to_ms": [T0_MS + 1], "mean": [1.0], "low": [1.0], "high": [1.0]})
+    spec = specified(host_chart(series.assign(n_steps=1), "bytes_out", "bytes/sec", AXIS))
+    assert spec["title"]["text"] == ["bytes_out", "(bytes/sec)"]
+
+
 def test_nothing_stands_outside_of_the_axis() -> None:
     """An alert that began before the span has a bar that is cut off, and no sign of a beginning; an event of a node
     that may have been before it stands at its edge."""

@@ -18,15 +18,11 @@ from dashboard.alerts.words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
 from dashboard.views import alert as alert_view
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
-from tests.dashboard.query_fixtures import in_address, lists, rerun, texts, view
+from tests.dashboard.query_fixtures import copied, facts, in_address, lists, opened, rerun, tables, texts, view
 
 
 def alert_of(raised: Raised, task: str) -> AlertRow:
     return next(alert for alert in raised.store.alerts() if alert.key["task_id"] == task)
-
-
-def tables(test: AppTest) -> list[dict[str, list[str]]]:
-    return [found.value.to_dict("list") for found in test.dataframe]
 
 
 def table_with(test: AppTest, column: str) -> dict[str, list[str]]:
@@ -44,10 +40,9 @@ def test_it_tells_what_it_is_and_what_to_do(raised: Raised) -> None:
     assert "For at least 87 % of all times" in shown
     assert "Counting stopped" in shown
     assert "Look at `host`; **then**:" in shown.replace("\\", "")
-    facts = [found.value for found in test.text]
-    assert facts[:2] == ["slow", "2023-11-14 22:15:02"]
-    assert facts[3] == "2023-11-14 22:15:02"
-    assert facts[5:7] == ["at least 12", "at least 87 %"]
+    told = facts(test)
+    assert (told["Query"], told["Began"], told["Last seen"]) == ("slow", "2023-11-14 22:15:02", "2023-11-14 22:15:02")
+    assert (told["Matches"], told["At least one match"]) == ("at least 12", "at least 87 %")
 
 
 def test_the_runbook_does_nothing_that_it_should_not(raised: Raised) -> None:
@@ -59,11 +54,13 @@ def test_the_runbook_does_nothing_that_it_should_not(raised: Raised) -> None:
 
 def test_its_evidence_is_there(raised: Raised) -> None:
     test = view("alert", id=alert_of(raised, "t2").id)
-    events = table_with(test, "component")
+    assert not test.dataframe, "it is made when it is opened"
+    (table,) = opened(test, "events").dataframe
+    events = table.value.to_dict("list")
     assert events["component"] == ["a", "b", "b"]
     assert events["from"][0] == "2023-11-14 22:13:20.000"
     assert events["to"] == ["exact", "2023-11-14 22:13:21.900", "2023-11-14 22:13:22.900"]
-    codes = [found.value for found in test.code]
+    codes = copied(test)
     assert codes[0] == "line of e3"  # the decisive one, before all else
     assert codes[-3:] == ["line of e1", "line of e2", "line of e3"]
     assert "yarn application -status application_1_0002" in codes

@@ -15,7 +15,7 @@ from dashboard.alerts import filters as alert_filters
 from dashboard.alerts import table as alert_table
 from dashboard.alerts.words import n_alerts, n_entries, percent
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
-from tests.dashboard.query_fixtures import lists, rerun, texts, view
+from tests.dashboard.query_fixtures import lists, opened, rerun, texts, view
 
 ROWS = 3
 
@@ -188,7 +188,7 @@ def test_titles_leave_out_what_only_programs_read() -> None:
 
 def test_who_may_only_look_is_offered_no_silences(raised: Raised) -> None:
     raised.configure("dashboard: {anonymous_role: viewer}")
-    test = view("alerts")
+    test = opened(view("alerts"), "silences")
     assert "No silences." in texts(test)
     assert "new-silence-make" not in [button.key for button in test.button]
 
@@ -300,6 +300,7 @@ def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None
     [silence] = raised.store.silences(0)
     assert silence.until_ms - silence.created_ms == 8 * 3_600_000
     assert silence.matchers == [["alertname", "=", "slow"], ["task_id", "=", "t3"]]
+    opened(test, "silences")
     pressed(test, f"end-silence-{silence.id}")
     assert raised.store.silences(silence.created_ms + 60_000) == []
     assert "is over" in test.success[0].value
@@ -307,6 +308,7 @@ def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None
 
 def test_what_matches_is_shown_before_it_is_silenced(raised: Raised) -> None:
     test = view("alerts")
+    opened(test, "silences")
     test.text_input(key="new-silence-matchers").set_value('task_id=~"t[23]"')
     pressed(test, "new-silence-preview")
     assert "It would hide 2 alerts" in test.info[-1].value

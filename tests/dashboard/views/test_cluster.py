@@ -15,7 +15,7 @@ from dashboard.cluster.bins import TimeBins
 from dashboard.cluster.data import HeatMap
 from dashboard.views.cluster import clicked_host
 from tests.dashboard.job_fixtures import STEP_MS, T0_MS, alert_row, batch, cluster_rows, job_rows
-from tests.dashboard.query_fixtures import HOSTILE, Installation, installation, rerun, texts, view
+from tests.dashboard.query_fixtures import HOSTILE, Installation, installation, rerun, tables, texts, view
 
 __all__ = ["installation"]  # a fixture
 
@@ -101,11 +101,11 @@ def test_the_hottest_hosts_of_the_end_of_the_span(installation: Installation) ->
     installation.log(batch(cluster_rows() + rows))
     page = view("cluster", to=str(late_ms))
     assert "the busiest host first" in texts(page)
-    (table,) = page.dataframe
-    assert list(table.value["CPU busy"]) == [95.0, 30.0, 10.0]
-    assert list(table.value["Host"][:2]) == ["node1", "node0"]
-    assert "\u202e" not in table.value["Host"][2]
-    assert list(view("cluster", hosts="node1").dataframe[0].value["Host"]) == ["node1"]
+    (table,) = tables(page)
+    assert table["CPU busy"] == ["95 %", "30 %", "10 %"]
+    assert table["Host"][:2] == ["node1", "node0"]
+    assert "\u202e" not in table["Host"][2]
+    assert tables(view("cluster", hosts="node1"))[0]["Host"] == ["node1"]
 
 
 def test_a_host_without_a_metric_has_nothing_in_its_column(installation: Installation) -> None:
@@ -118,9 +118,9 @@ def test_a_host_without_a_metric_has_nothing_in_its_column(installation: Install
         )
     ]
     installation.log(batch(rows))
-    (table,) = view("cluster").dataframe
-    assert list(table.value["Host"]) == ["node0", "node1"]
-    assert list(table.value["Network in"]) == ["0 B/s", None]
+    (table,) = tables(view("cluster"))
+    assert table["Host"] == ["node0", "node1"]
+    assert table["Network in"] == ["0 B/s", ""]
 
 
 def test_one_host(installation: Installation) -> None:

@@ -15,7 +15,7 @@ from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.on_this_machine import Limits
 from tests.conftest import RECORDING
 from tests.dashboard.job_fixtures import DONE, RUNNING_JOB, batch, job_rows
-from tests.dashboard.query_fixtures import Installation, installation, rerun, texts, view
+from tests.dashboard.query_fixtures import Installation, installation, opened, rerun, tables, texts, view
 
 __all__ = ["installation"]  # a fixture
 
@@ -119,13 +119,13 @@ def test_what_is_unusual_and_the_runs_before(history: Installation) -> None:
     jobs = view("jobs").dataframe[0].value
     straggler = jobs.loc[jobs["Name"].str.contains("mapper straggler", regex=False), "Job"].tolist()
     page = view("job", id=straggler[0])
-    frames = [element.value for element in page.dataframe]
-    [found] = [frame for frame in frames if "Score" in frame and "Unusual" in frame]
-    assert found["Score"].is_monotonic_decreasing
-    assert found["Unusual"].tolist()[0].startswith("Duration")
-    assert "times the median" in found["Unusual"].tolist()[0]
-    [table] = [frame for frame in frames if "Mean of others" in frame]
-    assert table["Attempt"].tolist()[: len(found)] == found["Attempt"].tolist()
+    [found] = [table for table in tables(page) if "Score" in table and "Unusual" in table]
+    scores = [float(score) for score in found["Score"]]
+    assert scores == sorted(scores, reverse=True)
+    assert found["Unusual"][0].startswith("Duration")
+    assert "times the median" in found["Unusual"][0]
+    [table] = [element.value for element in opened(page, "attempts-table").dataframe]
+    assert table["Attempt"].tolist()[: len(scores)] == found["Attempt"]
     assert table["Memory"].str.contains("MiB").any()
     assert table["Spilled records"].str.fullmatch("[0-9,]+|—").all()
 
