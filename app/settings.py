@@ -349,6 +349,8 @@ class Sources(Section):
     """Where events come from."""
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
+    max_waiting_events: int = Field(default=2_000_000, ge=1)
+    """For a source that is behind; when there are more, the others go on without it."""
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
     precedence: tuple[SourceName, ...] = LIVE_SOURCES
     hosts: dict[str, str] = Field(default_factory=dict)

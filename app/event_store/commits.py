@@ -65,7 +65,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of a batch: n_events = n_new + n_duplicate + n_replaced."""
+    """What became of a batch: n_events = n_new + n_duplicate + n_replaced + n_overlapped."""
 
     n_events: int
     n_new: int
@@ -75,6 +75,10 @@ class Appended:
     """Stored events whose copy from a better source took their place."""
     n_files: int
     """Files that were added."""
+    n_overlapped: int = 0
+    """Coarser samples that were left out, as finer ones tell of their time."""
+    n_superseded: int = 0
+    """Stored coarser samples that finer ones took the place of."""
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,7 @@ def assemble(
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
             history_types=frozenset().union(*(q.read_types for judging in for_histories.values() for q in judging)),
             released=None if bound is None else bound.times,
+            most_waiting=settings.sources.max_waiting_events,
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),

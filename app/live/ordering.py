@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import engine
+from app.alerting.text import iso
 from app.live.deduplicate import Deduplicator, Offered
 from app.live.intake import Intake
 from app.live.overload import ReleaseTimes
@@ -32,6 +33,9 @@ BEGAN_BEHIND = (
     "it began with more than it could read within sources.silence_timeout; the others go on without it, and what it "
     "has yet to read of the time before is kept but takes no part in matching"
 )
+
+MOST_WAITING = 2_000_000
+"""Events that may wait for a source that is behind."""
 
 Statistic = tuple[str, str, str]
 """(what is counted, source, event type)."""
@@ -62,12 +66,16 @@ class Order:
         *,
         history_types: Collection[str] = frozenset(),
         released: ReleaseTimes | None = None,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         """`history_types`: those that queries over finished jobs read. `released`: is told when the watermark moves on.
+
+        `most_waiting`: when more events wait, the source that is furthest behind holds up the others no longer.
 
         A history waits until the watermark has passed its job's end: then the other sources have told all of it.
         """
         self.most_events = MOST_EVENTS
+        self._most_waiting = most_waiting
         self.is_behind = False
         """Whether events wait that the sources' watermark has passed."""
         self._history_types = frozenset(history_types)
@@ -91,7 +99,26 @@ class Order:
             message = BEGAN_BEHIND if source in self._began_behind else NOT_HEARD
             step.problems.append(NewProblem(source, source, "left_out", message))
         self._release(step, advance.watermark_ms)
+        self._bound_waiting(step)
         return step
+
+    def _bound_waiting(self, step: Ordered) -> None:
+        """When too much waits that no promise has passed, go on without the source that the others wait for.
+
+        The next step releases what they have promised.
+        """
+        if self.is_behind or self.n_waiting <= self._most_waiting:
+            return
+        if (found := self._watermarks.leave_out_last()) is None:
+            return
+        source, watermark_ms, others_ms = found
+        stands = "it has promised nothing yet" if watermark_ms == NEVER_MS else f"it stands at {iso(watermark_ms)}"
+        message = (
+            f"{self.n_waiting:,} events wait for it, more than sources.max_waiting_events ({self._most_waiting:,}): "
+            f"{stands}, the others at {iso(others_ms)} or later. They go on without it until it is half as far behind; "
+            "what it tells of the time before them is kept as late and takes no part in matching"
+        )
+        step.problems.append(NewProblem(source, source, "left_out", message))
 
     def end(self) -> Ordered:
         """No source will send anything more: release everything, a share with each call while it `is_behind`."""

@@ -243,7 +243,9 @@ def watermark_metrics(path: PathFigures, now_ms: int) -> Iterator[Metric]:
         "clustercep_watermark_lag_seconds", "How far a source's watermark is behind the clock.", labels=["source"]
     )
     out = GaugeMetricFamily(
-        "clustercep_source_left_out", "1: silent for so long that the others go on without it.", labels=["source"]
+        "clustercep_source_left_out",
+        "1: silent, or far behind: the others go on without it.",
+        labels=["source"],
     )
     for source, (watermark_ms, left_out) in path.sources.items():
         out.add_metric([source], int(left_out))

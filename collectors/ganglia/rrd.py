@@ -32,6 +32,7 @@ from collectors.ganglia.rrd_file import (
     has_known_before,
     layout_of,
     oldest_start_s,
+    read_archives,
     read_rows,
 )
 from collectors.ganglia.rrd_header import RrdError, RrdHeader, RrdUnreadableError, read_header
@@ -39,7 +40,7 @@ from collectors.identity import SAMPLE_BYTES, SeriesIdentity, pack_samples
 from collectors.lifecycle import clean_text
 from collectors.metrics.normal import UNITS
 from collectors.schema import load_event_types
-from collectors.time_units import DAY_MS, HOUR_MS
+from collectors.time_units import DAY_MS, HOUR_MS, SECOND_MS
 from engine.events import EventBatch
 
 POSITION_VERSION = 1
@@ -61,7 +62,9 @@ class GangliaRrdOptions:
     include_summary: bool = False
     """Read the sums over all hosts too (as hosts named __SummaryInfo__)."""
     backfill_ms: int = HOUR_MS
-    """How far back the first read of a file goes."""
+    """How far back the first read of a file goes, at most as far as its finest archive."""
+    coarser: bool = False
+    """The first read has the rows of coarser archives, too, where no known row of a finer one is: all there are."""
     silent_ms: int = 120_000
     """A file whose rows are this far behind `now_ms` no longer holds the watermark."""
     vanished_steps: int = 4
@@ -95,7 +98,8 @@ class _Series:
     host: str
     metric: str
     path: str
-    identity: SeriesIdentity
+    identities: dict[int, SeriesIdentity] = field(default_factory=dict)
+    """By the length of a row in seconds."""
     stamp: tuple[int, int, int] | None = None
     header: RrdHeader | None = None
     layout: RrdLayout | None = None
@@ -106,6 +110,15 @@ class _Series:
     refused: bool = False
     seen_ms: int = 0
     """When the file was last there."""
+
+    def identity_of(self, step_s: int) -> SeriesIdentity:
+        """Of rows of this length. One of a coarser archive may end when a finer one does, with the same value."""
+        if step_s not in self.identities:
+            is_finest = self.layout is None or step_s <= self.layout.archives[0].step_s
+            coarser = () if is_finest else (f"{step_s} s",)
+            name = ("ganglia", self.cluster, self.host, self.metric, *coarser)
+            self.identities[step_s] = SeriesIdentity(name, "Metric")
+        return self.identities[step_s]
 
 
 @dataclass(slots=True)
@@ -227,8 +240,7 @@ class GangliaRrdCollector:
             cluster, folder, name = (clean_text(part) for part in file.parts)
             host = self._options.hosts.get(folder, folder)
             metric = name[: -len(".rrd")]
-            identity = SeriesIdentity(("ganglia", cluster, host, metric), "Metric")
-            series = _Series(cluster, host, metric, file.path, identity)
+            series = _Series(cluster, host, metric, file.path)
             position = self._restored.pop(file.parts, None)
             if position is not None:
                 series.consumed_s, series.known_s, series.in_gap = position
@@ -247,7 +259,7 @@ class GangliaRrdCollector:
             series.stamp, series.refused = stamp, True
             header = read_header(file.path, series.header)
             if series.header is None or header.fixed is not series.header.fixed:
-                series.layout = layout_of(header)
+                series.layout, series.identities = layout_of(header), {}
             series.header, series.refused = header, False
             self._problems.forget((file.path, "corrupt"))
         if series.refused or series.layout is None or series.header is None:
@@ -255,9 +267,15 @@ class GangliaRrdCollector:
         # Files of a replay are complete from the start: their rows come out as `now_ms` reaches them.
         step_s = series.layout.step_s
         final_s = min(series.header.updated_s, now_ms // 1000) // step_s * step_s
-        start_s = series.consumed_s
+        start_s, finest = series.consumed_s, series.layout.archives[0]
+        if start_s is None and self._options.coarser:
+            for rows in read_archives(file.path, series.header, series.layout, final_s):
+                if rows.step_s == finest.step_s:
+                    self._note_gaps(series, rows)
+                samples.add(series, rows)
+            series.consumed_s = final_s
+            return
         if start_s is None:
-            finest = series.layout.archives[0]
             start_s = max(oldest_start_s(finest, series.header.updated_s), (now_ms - self._options.backfill_ms) // 1000)
         if final_s <= start_s:
             return
@@ -300,7 +318,7 @@ class GangliaRrdCollector:
         read_idx, values, step_s, end_s = read_idx[known], values[known], step_s[known], end_s[known]
         t_hi_ms = end_s * 1000
         packed = pack_samples(t_hi_ms, values)
-        identities = [series.identity for series in samples.series]
+        identities = [series.identity_of(step) for series, step in zip(samples.series, samples.step_s, strict=True)]
         ids = [
             identities[idx].id_of(packed[row * SAMPLE_BYTES : (row + 1) * SAMPLE_BYTES])
             for row, idx in enumerate(read_idx.tolist())
@@ -324,6 +342,7 @@ class GangliaRrdCollector:
                 "name": column(series.metric for series in samples.series),
                 "value": values,
                 "unit": column(self._units.get(series.metric) for series in samples.series),
+                "resolution_ms": step_s * SECOND_MS,
             },
             load_event_types(),
         )

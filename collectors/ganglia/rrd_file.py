@@ -1,14 +1,19 @@
-"""One RRD file: what it holds, and its final rows at the finest resolution that still has them."""
+"""One RRD file: what it holds, its final rows at the finest resolution that still has them, or those of all archives.
+
+A row of any archive ends at a multiple of its step since the epoch.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import rrdtool
 
 from collectors.ganglia.rrd_header import RrdError, RrdHeader, read_header
+from collectors.metrics.resolution import overlapped
 
 VALUE_SOURCE = "sum"
 """gmetad's data source of a host's metric; summaries have "num" beside it."""
@@ -34,7 +39,7 @@ class RrdLayout:
     step_s: int
     value_idx: int
     archives: tuple[Archive, ...]
-    """Of averages, finest first."""
+    """Of averages, finest first, each with another step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,13 @@ def layout_of(header: RrdHeader) -> RrdLayout:
         value_idx = 0
     else:
         raise RrdError(f"data sources {sorted(header.sources)}; expected 'sum' or a single one: not written by gmetad")
-    archives = [Archive(header.step_s * steps, rows) for name, steps, rows in header.archives if name == "AVERAGE"]
-    if not archives:
+    n_rows: dict[int, int] = {}
+    for name, steps, rows in header.archives:
+        if name == "AVERAGE":  # of two with the same step the longer one has what the other has
+            n_rows[header.step_s * steps] = max(rows, n_rows.get(header.step_s * steps, 0))
+    if not n_rows:
         raise RrdError("no archive of averages; not written by gmetad")
-    return RrdLayout(header.step_s, value_idx, tuple(sorted(archives, key=lambda archive: archive.step_s)))
+    return RrdLayout(header.step_s, value_idx, tuple(Archive(*archive) for archive in sorted(n_rows.items())))
 
 
 def oldest_start_s(archive: Archive, updated_s: int) -> int:
@@ -86,17 +94,55 @@ def plan_reads(layout: RrdLayout, updated_s: int, start_s: int, end_s: int) -> l
 
 
 def read_rows(path: str, header: RrdHeader, layout: RrdLayout, start_s: int, end_s: int) -> list[Rows]:
-    """The rows that end in (start_s, end_s], all final: end_s is at most the file's last update in `header`.
+    """The rows that end in (start_s, end_s], all final: end_s is at most the file's last update in `header`."""
+
+    def read(updated_s: int) -> list[Rows]:
+        reads = plan_reads(layout, updated_s, start_s, end_s)
+        return [_fetch(path, layout.value_idx, *read) for read in reads]
+
+    return _untorn(path, header, read)
+
+
+def read_archives(path: str, header: RrdHeader, layout: RrdLayout, end_s: int) -> list[Rows]:
+    """All rows that end by `end_s`, the finest archive first; end_s is as for `read_rows`.
+
+    Rows of coarser archives that a known row of a finer one touches are unknown: it tells of that time.
+    """
+
+    def read(updated_s: int) -> list[Rows]:
+        reads = [
+            (archive.step_s, oldest_start_s(archive, updated_s), end_s // archive.step_s * archive.step_s)
+            for archive in layout.archives
+        ]
+        return [_fetch(path, layout.value_idx, *read) for read in reads if read[1] < read[2]]
+
+    return _each_time_once(_untorn(path, header, read))
+
+
+def _untorn(path: str, header: RrdHeader, read: Callable[[int], list[Rows]]) -> list[Rows]:
+    """What `read` gives of the file as it was last updated at a time.
 
     When the file is updated during the read it is read again, so that no row is taken for its neighbour.
     """
     for _ in range(MAX_TORN_READS):
-        reads = plan_reads(layout, header.updated_s, start_s, end_s)
-        rows = [_fetch(path, layout.value_idx, *read) for read in reads]
+        rows = read(header.updated_s)
         before, header = header, read_header(path, header)
         if header == before:
             return rows
     raise RrdError(f"it was updated during each of {MAX_TORN_READS} reads; it is read again at the next poll")
+
+
+def _each_time_once(archives: list[Rows]) -> list[Rows]:
+    if len(archives) < 2:
+        return archives
+    values = np.concatenate([np.array(rows.values, np.float64) for rows in archives])
+    step_s = np.concatenate([np.full(len(rows.values), rows.step_s) for rows in archives])
+    end_s = np.concatenate([rows.first_end_s + np.arange(len(rows.values)) * rows.step_s for rows in archives])
+    known = np.isfinite(values)
+    values[overlapped(np.zeros_like(end_s), end_s - step_s + 1, end_s, step_s, known)] = np.nan
+    cuts = np.cumsum([len(rows.values) for rows in archives])[:-1]
+    parts = np.split(values, cuts)
+    return [replace(rows, values=part.tolist()) for rows, part in zip(archives, parts, strict=True)]
 
 
 def has_known_before(path: str, layout: RrdLayout, updated_s: int, before_s: int) -> bool:

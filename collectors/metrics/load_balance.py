@@ -59,6 +59,13 @@ class _Step:
 
     samples: dict[str, tuple[int, int, float]] = field(default_factory=dict)
 
+    def takes(self, length_ms: int) -> bool:
+        """Whether a sample of this length has the resolution of the step: the finest. A finer one begins it anew."""
+        known_ms = next((hi - lo for lo, hi, _ in self.samples.values()), length_ms)
+        if length_ms < known_ms:
+            self.samples.clear()
+        return length_ms <= known_ms
+
     @property
     def start_ms(self) -> int:
         return max(lo for lo, _, _ in self.samples.values())
@@ -87,8 +94,9 @@ def samples_of(events: EventBatch, metric: str) -> EventBatch:
 class LoadDeriver:
     """One LoadStd and one Balance or Imbalance per step, once no further sample of the step can come.
 
-    Steps are told apart by the end of the sample's interval, clusters by the samples' clock. The derived event covers
-    the hull of its samples' intervals. A step goes out as soon as the watermark has passed its start, for then every
+    Steps are told apart by the end of the sample's interval, clusters by the samples' clock. Samples of one step have
+    one length, the shortest: a mean over minutes is no neighbour of one over seconds. The derived event covers the hull
+    of its samples' intervals. A step goes out as soon as the watermark has passed its start, for then every
     sample of it is there: so the derived event is never later than the samples were. A sample that arrives after its
     step went out changes nothing.
     """
@@ -182,7 +190,10 @@ class LoadDeriver:
             end_ms = self._step_end(t_hi_ms, last_ms[clock_id])
             if cluster.emitted_ms is not None and end_ms <= cluster.emitted_ms:
                 continue  # late: its step is out
-            samples = cluster.steps.setdefault(end_ms, _Step()).samples
+            step = cluster.steps.setdefault(end_ms, _Step())
+            if not self._of_polls and self._window_ms is None and not step.takes(t_hi_ms - t_lo_ms):
+                continue
+            samples = step.samples
             if host not in samples or samples[host][1] <= t_hi_ms:
                 samples[host] = (t_lo_ms, t_hi_ms, value)
         if self._hold_ms is not None:

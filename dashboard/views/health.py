@@ -176,7 +176,8 @@ def _sources(seen: Observed, _: Storage) -> None:
     else:
         st.dataframe(frame, hide_index=True, height="content", key="health-sources")
         st.caption(
-            "A source that is left out has not answered for sources.silence_timeout: the others go on without it."
+            "A source that is left out has not answered for sources.silence_timeout, or more than "
+            "sources.max_waiting_events waited for it: the others go on without it."
         )
     st.subheader("Events", help="Since the store began. Copies: the same event from another source.")
     counters = counters_frame(store().statistics())

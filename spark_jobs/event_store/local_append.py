@@ -40,6 +40,7 @@ from collectors.time_units import DAY_MS, MAX_TIME_MS
 from spark_jobs.event_store import reading
 from spark_jobs.event_store.duplicates import COPY_REACH_MS, with_copies
 from spark_jobs.event_store.file_system import create_by_link, sync
+from spark_jobs.event_store.resolutions import SAMPLE, SAMPLE_COLUMNS, SAMPLE_SOURCE, left_out_here, touched
 from spark_jobs.event_store.schema import COLUMNS, NEEDED, ORDER, SOURCE, to_arrow_schema
 from spark_jobs.event_store.staging import DATA, FIRST_MS, STAGING, TYPE_NAME
 
@@ -65,18 +66,24 @@ class WritableLocalFolder(LocalFolder):
 
 
 @dataclass(frozen=True)
-class _Copies:
+class _Lost:
     """Which rows do not count."""
 
     staged: frozenset[int] = frozenset()
     """Places in the batch."""
     stored: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
-    """By the path of a stored file, the (type, id) of its events that a better copy replaces."""
+    """By the path of a stored file, the (type, id) of its events that do not count any more."""
 
     @property
     def n_stored(self) -> int:
-        """Events that are replaced."""
+        """Stored events that do not count any more."""
         return sum(map(len, self.stored.values()))
+
+    def __or__(self, other: _Lost) -> _Lost:
+        paths = {*self.stored, *other.stored}
+        nothing = frozenset[tuple[str, str]]()
+        stored = {path: self.stored.get(path, nothing) | other.stored.get(path, nothing) for path in paths}
+        return _Lost(self.staged | other.staged, stored)
 
 
 class LocalEventStore:
@@ -108,10 +115,11 @@ class LocalEventStore:
         _check(events)
         for _ in range(_MAX_LOST_RACES):
             batch = [_stored_file(part) for part in _by_group(events)]
-            near = with_copies(self._state.files.values(), batch, COPY_REACH_MS)
-            if sum(file.n_rows for file in near) > MAX_STORED_ROWS:
+            stored = self._state.files.values()
+            near, coarse = with_copies(stored, batch, COPY_REACH_MS), touched(stored, batch)
+            if sum({file.path: file.n_rows for file in (*near, *coarse)}.values()) > MAX_STORED_ROWS:
                 return None
-            done = self._try_append(events, near, info)
+            done = self._try_append(events, near, coarse, info)
             if done is not None:
                 return done
             self._state = self._log.read(self._state)
@@ -131,18 +139,22 @@ class LocalEventStore:
                     return created
             return reading.opened(self._log, self.url)
 
-    def _try_append(self, events: pa.Table, near: Sequence[StoredFile], info: Mapping[str, Any]) -> Appended | None:
+    def _try_append(
+        self, events: pa.Table, near: Sequence[StoredFile], coarse: Sequence[StoredFile], info: Mapping[str, Any]
+    ) -> Appended | None:
         """None: another commit came first."""
         copies = self._copies(events, near)
+        lost = copies | self._coarser(events, coarse)
         n_duplicate, n_replaced, n_events = len(copies.staged), copies.n_stored, len(events)
-        if n_duplicate == n_events:
-            return Appended(n_events, 0, n_duplicate, 0, 0)
-        n_new = n_events - n_duplicate - n_replaced
-        old = [file for file in near if file.path in copies.stored]
+        n_overlapped, n_superseded = len(lost.staged) - n_duplicate, lost.n_stored - n_replaced
+        if len(lost.staged) == n_events:
+            return Appended(n_events, 0, n_duplicate, 0, 0, n_overlapped)
+        n_new = n_events - n_duplicate - n_replaced - n_overlapped
+        old = [file for path, file in {file.path: file for file in (*near, *coarse)}.items() if path in lost.stored]
         if old:
             reading.check_rewritable(self.url, self._state)
-        counting = _without(events, copies.staged)
-        kept = [self._unreplaced(file, copies.stored[file.path]) for file in old]
+        counting = _without(events, lost.staged)
+        kept = [self._unreplaced(file, lost.stored[file.path]) for file in old]
         whole = pa.concat_tables([counting, *kept]) if kept else counting
         staging = self._folder.path(f"{STAGING}/{uuid.uuid4().hex}")
         made: list[StoredFile] = []
@@ -152,7 +164,14 @@ class LocalEventStore:
                     made.append(self._written(part, staging))
                 for folder in sorted({file.path.rpartition("/")[0] for file in made}):
                     sync(self._folder.path(folder))
-            told = {**info, "n_new": n_new, "n_duplicate": n_duplicate, "n_replaced": n_replaced}
+            told = {
+                **info,
+                "n_new": n_new,
+                "n_duplicate": n_duplicate,
+                "n_replaced": n_replaced,
+                "n_overlapped": n_overlapped,
+                "n_superseded": n_superseded,
+            }
             removed = tuple(file.path for file in old)
             state = self._log.try_commit(
                 self._state, Commit("append", SystemClock().now_ms(), tuple(made), removed, COLUMNS, told)
@@ -166,7 +185,7 @@ class LocalEventStore:
             self._discard(made)
             return None
         self._state = state
-        return Appended(n_events, n_new, n_duplicate, n_replaced, len(made))
+        return Appended(n_events, n_new, n_duplicate, n_replaced, len(made), n_overlapped, n_superseded)
 
     def _written(self, rows: pa.Table, staging: Path) -> StoredFile:
         """Rows of one date and type as a file in its place; no commit names it yet."""
@@ -209,7 +228,7 @@ class LocalEventStore:
 
     # ---- copies ------------------------------------------------------------------------------------------------
 
-    def _copies(self, events: pa.Table, near: Sequence[StoredFile]) -> _Copies:
+    def _copies(self, events: pa.Table, near: Sequence[StoredFile]) -> _Lost:
         """As `duplicates.losers`: of equal ids the best source's, else the stored one, else the first in order."""
         numbered = events.select([*_KEY, SOURCE, *ORDER[:3], "t_hi_ms"]).append_column(
             _ROW, pa.array(np.arange(len(events)))
@@ -225,7 +244,7 @@ class LocalEventStore:
         repeated = counts.filter(pc.greater(counts.column(f"{_ROW}_count"), 1))
         suspects = {*stored, *((row["type"], row["event_id"]) for row in repeated.to_pylist())}
         if not suspects:
-            return _Copies()
+            return _Lost()
         among = pa.array([event_id for _, event_id in suspects], pa.string())
         rows = numbered.filter(pc.is_in(numbered.column("event_id"), value_set=among)).to_pylist()
         by_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -242,7 +261,25 @@ class LocalEventStore:
             lost.update(row[_ROW] for row in own[1:])
             if first is not None:
                 replaced[first[1]].add(key)
-        return _Copies(frozenset(lost), {path: frozenset(keys) for path, keys in replaced.items()})
+        return _Lost(frozenset(lost), {path: frozenset(keys) for path, keys in replaced.items()})
+
+    def _coarser(self, events: pa.Table, near: Sequence[StoredFile]) -> _Lost:
+        """As `resolutions.left_out_rows`."""
+        is_sample = pc.and_(pc.equal(events.column("type"), SAMPLE), pc.equal(events.column(SOURCE), SAMPLE_SOURCE))
+        places = np.flatnonzero(pc.fill_null(is_sample, False).to_numpy())
+        if not len(places):
+            return _Lost()
+        tables = [events.select(SAMPLE_COLUMNS).slice(0, 0), *(self._read(file, SAMPLE_COLUMNS) for file in near)]
+        path_idx = np.repeat(np.arange(len(near)), [len(table) for table in tables[1:]])
+        rows = pa.concat_tables(tables)
+        is_own = pc.fill_null(pc.equal(rows.column(SOURCE), SAMPLE_SOURCE), False)
+        rows, path_idx = rows.filter(is_own), path_idx[is_own.to_numpy()]
+        refused, superseded = left_out_here(events.take(pa.array(places)), rows)
+        gone = defaultdict[str, set[tuple[str, str]]](set)
+        event_ids = rows.column("event_id").filter(pa.array(superseded)).to_pylist()
+        for idx, event_id in zip(path_idx[superseded].tolist(), event_ids, strict=True):
+            gone[near[idx].path].add((SAMPLE, event_id))
+        return _Lost(frozenset(places[refused].tolist()), {path: frozenset(keys) for path, keys in gone.items()})
 
     def _standing(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         times = (row["t_lo_ms"], row["t_hi_ms"], row["source_rank"], row["source_seq"])

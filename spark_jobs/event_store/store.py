@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.event_store.commits import (
@@ -45,6 +45,8 @@ from spark_jobs.event_store.duplicates import (
 )
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreFiles
+from spark_jobs.event_store.lost_rows import Lost, lost_among
+from spark_jobs.event_store.resolutions import SAMPLE, left_out_rows, touched
 from spark_jobs.event_store.schema import COLUMNS, EVENTS, SOURCE
 from spark_jobs.event_store.staging import (
     BUNDLE,
@@ -315,49 +317,60 @@ class EventStore:
         """None: another commit came first, and the staged files are where they were."""
         everything = list(self._state.files.values())
         near = everything if reach_ms is None else with_copies(everything, [one.file for one in staged], reach_ms)
+        coarse = touched(everything, [one.file for one in staged])
         copies = self._copies(staging, staged, near, attempt)
+        coarser = self._coarser(staging, staged, coarse, copies, attempt)
+        lost = copies | coarser
         n_events = sum(one.file.n_rows for one in staged)
         n_duplicate, n_replaced = sum(copies.n_staged.values()), sum(copies.n_stored.values())
-        if n_duplicate == n_events:
-            return Appended(n_events, 0, n_duplicate, 0, 0)
-        old = [file for file in near if file.path in copies.n_stored]
+        n_overlapped, n_superseded = sum(coarser.n_staged.values()), sum(coarser.n_stored.values())
+        if n_duplicate + n_overlapped == n_events:
+            return Appended(n_events, 0, n_duplicate, 0, 0, n_overlapped)
+        old = [file for path, file in {file.path: file for file in (*near, *coarse)}.items() if path in lost.n_stored]
         anew = scattered(staged) | {(file.date, file.type) for file in old}
-        anew |= {(one.file.date, one.file.type) for one in staged if one.path in copies.n_staged}
+        anew |= {(one.file.date, one.file.type) for one in staged if one.path in lost.n_staged}
         as_they_are = [one for one in staged if (one.file.date, one.file.type) not in anew]
         others = [one for one in staged if (one.file.date, one.file.type) in anew]
-        placed = [*as_they_are, *self._rewritten(staging, others, old, copies)]
+        placed = [*as_they_are, *self._rewritten(staging, others, old, lost)]
         staging.place(placed)
         # From here on files lie in their place: what fails removes them, what is killed leaves them to `sweep`.
-        n_new = n_events - n_duplicate - n_replaced
+        n_new = n_events - n_duplicate - n_replaced - n_overlapped
         commit = Commit(
             "append",
             self._clock(),
             tuple(one.file for one in placed),
             tuple(file.path for file in old),
             COLUMNS,
-            {**info, "n_new": n_new, "n_duplicate": n_duplicate, "n_replaced": n_replaced},
+            {
+                **info,
+                "n_new": n_new,
+                "n_duplicate": n_duplicate,
+                "n_replaced": n_replaced,
+                "n_overlapped": n_overlapped,
+                "n_superseded": n_superseded,
+            },
         )
         if not self._committed(commit):
             staging.take_back(placed)
             return None
-        return Appended(n_events, n_new, n_duplicate, n_replaced, len(placed))
+        return Appended(n_events, n_new, n_duplicate, n_replaced, len(placed), n_overlapped, n_superseded)
 
     def _rewritten(
-        self, staging: Staging, staged: Sequence[Staged], old: Sequence[StoredFile], copies: _Copies
+        self, staging: Staging, staged: Sequence[Staged], old: Sequence[StoredFile], lost: Lost
     ) -> list[Staged]:
         """What counts of staged files and of stored ones, as new files."""
-        n_rows = sum(one.file.n_rows for one in staged) - sum(copies.n_staged.values())
-        n_rows += sum(file.n_rows for file in old) - sum(copies.n_stored.values())
+        n_rows = sum(one.file.n_rows for one in staged) - sum(lost.n_staged.values())
+        n_rows += sum(file.n_rows for file in old) - sum(lost.n_stored.values())
         n_bytes = sum(one.file.n_bytes for one in staged) + sum(file.n_bytes for file in old)
         if not n_rows:
             return []
         parts = []
         if staged:
             rows = staging.rows_of(staged)
-            parts.append(rows if copies.rows is None or not copies.n_staged else winners(rows, copies.rows))
-        if old and copies.rows is not None:
+            parts.append(rows if lost.rows is None or not lost.n_staged else winners(rows, lost.rows))
+        if old and lost.rows is not None:
             reading.check_rewritable(self.url, self._state)
-            parts.append(unreplaced(reading.scan(self._spark, self._files, old), copies.rows))
+            parts.append(unreplaced(reading.scan(self._spark, self._files, old), lost.rows))
         return staging.write_final(reduce(DataFrame.unionAll, parts), n_rows, n_bytes)
 
     def _committed(self, commit: Commit) -> bool:
@@ -372,7 +385,7 @@ class EventStore:
         self._state = state
         return True
 
-    def _copies(self, staging: Staging, staged: Sequence[Staged], near: Sequence[StoredFile], attempt: int) -> _Copies:
+    def _copies(self, staging: Staging, staged: Sequence[Staged], near: Sequence[StoredFile], attempt: int) -> Lost:
         """Which staged rows, and which rows of the files `near`, do not count."""
         rows = staging.rows_of(staged)
         known = reading.scan(self._spark, self._files, near) if near else None
@@ -380,24 +393,29 @@ class EventStore:
             among = staging.keep(suspects(rows, known), f"suspects-{attempt}")
             most = among.agg(sf.max(N_STAGED)).first()
             if most is None or most[0] is None:
-                return _Copies(None, {}, {})
+                return Lost(None, {}, {})
             lost = staging.keep(losers(rows, known, among, self._precedence, tied=most[0] > 1), f"losers-{attempt}")
             found = lost.groupBy(FILE, STAGED).count().collect()
-        by_name = {file.path.rpartition("/")[2]: file.path for file in near}
-        of_staged = {staging.path + row[1].partition(staging.path)[2]: row[2] for row in found if row[0] is None}
-        return _Copies(lost, of_staged, {by_name[row[0]]: row[2] for row in found if row[0] is not None})
+        return lost_among(lost, found, staging, near)
 
-
-@dataclass(frozen=True)
-class _Copies:
-    """What does not count."""
-
-    rows: DataFrame | None
-    """As `losers` gives them; None: there are none."""
-    n_staged: Mapping[str, int]
-    """By the path of a staged file: copies that change nothing."""
-    n_stored: Mapping[str, int]
-    """By the path of a stored file: events that a better copy replaces."""
+    def _coarser(
+        self, staging: Staging, staged: Sequence[Staged], near: Sequence[StoredFile], copies: Lost, attempt: int
+    ) -> Lost:
+        """Which samples of RRDs, of those that are no copies, do not count for their resolution."""
+        new = [one for one in staged if one.file.type == SAMPLE]
+        if not new:
+            return Lost(None, {}, {})
+        known = reading.scan(self._spark, self._files, near) if near else None
+        with job_errors(f"{self.url}: cannot be read"):
+            found = left_out_rows(staging.rows_of(new), known)
+            if found is None:
+                return Lost(None, {}, {})
+            if copies.rows is not None:
+                same = reduce(Column.__and__, (found[name].eqNullSafe(copies.rows[name]) for name in found.columns))
+                found = found.join(copies.rows, same, "left_anti")
+            lost = staging.keep(found, f"coarser-{attempt}")
+            counted = lost.groupBy(FILE, STAGED).count().collect()
+        return lost_among(lost, counted, staging, near)
 
 
 __all__ = ["COPY_REACH_MS", "Appended", "Deleted", "EventStore", "StoredFile"]

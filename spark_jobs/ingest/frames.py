@@ -153,9 +153,11 @@ def _warn_of_zones(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def load_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
     """LoadStd and Balance or Imbalance of every cluster and step, from the samples of all its hosts.
 
+    Those of coarser archives take no part: means over minutes lie closer together, and would tell of calm that was not.
     Samples come cluster by cluster in the order of time, so that no more than one step's are held at once.
     """
     is_sample = (sf.col("part") == EVENT) & (sf.col("type") == "Metric") & (sf.col("name") == options.load.metric)
+    is_sample &= sf.col("kind").isNull()
     samples = parsed.where(is_sample).select(*EVENTS.names).dropDuplicates(["event_id"])
     # Clusters are few: a task for each of Spark's many partitions would cost more than the work.
     n_tasks = parsed.sparkSession.sparkContext.defaultParallelism

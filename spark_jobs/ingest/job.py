@@ -272,6 +272,8 @@ def _with_appended(report: IngestReport, appended: Appended) -> IngestReport:
         n_new=appended.n_new,
         n_duplicate=appended.n_duplicate,
         n_replaced=appended.n_replaced,
+        n_overlapped=appended.n_overlapped,
+        n_superseded=appended.n_superseded,
         n_stored_files=appended.n_files,
     )
 

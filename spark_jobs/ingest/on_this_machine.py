@@ -279,6 +279,7 @@ def _set_aside(histories: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any]
 def _load(rows: pa.Table, options: IngestOptions) -> pa.Table:
     """As `frames.load_of`."""
     is_sample = pc.and_(pc.equal(rows.column("type"), "Metric"), pc.equal(rows.column("name"), options.load.metric))
+    is_sample = pc.and_(is_sample, pc.is_null(rows.column("kind")))  # not of coarser archives
     samples = rows.filter(pc.fill_null(is_sample, False)).select(EVENTS.names).cast(to_arrow_schema())
     if not len(samples):
         return samples

@@ -30,6 +30,8 @@ from collectors.file_kinds import (
     kind_by_content,
 )
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.ganglia.rrd_file import layout_of
+from collectors.ganglia.rrd_header import RrdError, read_header
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
 from collectors.history.job_conf import job_of_name, read_settings, settings_event
@@ -43,7 +45,7 @@ from collectors.sources import SOURCE_OF_KIND
 from collectors.spark.application import SparkApplication
 from collectors.spark.log_files import ROLLED, application_name, part_of
 from collectors.spark.whole_log import read_whole
-from collectors.time_units import MAX_TIME_MS
+from collectors.time_units import MAX_TIME_MS, SECOND_MS
 from engine.events import EventBatch
 from spark_jobs.ingest.kinds import IngestOptions, kind_by_name, plain_name, rrd_place
 from spark_jobs.ingest.nothing_found import why_nothing
@@ -248,11 +250,20 @@ def _rrd(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
                 root,
                 source_rank=options.rank(RRD),
                 metrics=options.metrics,
-                backfill_ms=MAX_TIME_MS,  # all that the finest archive still has: coarser rows would tell it twice
+                backfill_ms=MAX_TIME_MS,
+                coarser=True,
                 hosts=options.hosts,
             )
         )
-        yield from _collected(collector, RRD, {str(path): file})
+        yield from _collected(collector, RRD, {str(path): file}, _finest_ms(path))
+
+
+def _finest_ms(path: Path) -> int | None:
+    """Resolution of an RRD's finest archive; None for what is none: its collector tells."""
+    try:
+        return layout_of(read_header(str(path))).archives[0].step_s * SECOND_MS
+    except RrdError:
+        return None
 
 
 def _spark_log(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
@@ -398,14 +409,19 @@ def _written(root: Path, parts: Sequence[str], data: bytes) -> Path:
     return path
 
 
-def _collected(collector: Collector, kind: str, written: Mapping[str, ReadFile]) -> Iterator[pa.Table]:
-    """All that a collector gives of its folder: the second poll, later, gives what waited for more."""
+def _collected(
+    collector: Collector, kind: str, written: Mapping[str, ReadFile], coarser_than_ms: int | None = None
+) -> Iterator[pa.Table]:
+    """All that a collector gives of its folder: the second poll, later, gives what waited for more.
+
+    coarser_than_ms: as in `event_rows`.
+    """
     polls = [collector.poll(MAX_TIME_MS), collector.poll(MAX_TIME_MS + ABANDON_MS)]
     names = {path: file.place for path, file in written.items()}
     events = renamed(EventBatch.concat(polled.events for polled in polls), names)
     problems = [_at_home(problem, names) for polled in polls for problem in polled.problems]
     refused = {p.place for p in problems if p.kind in ("unreadable", "not_rrd", "corrupt")}
-    yield event_rows(events, SOURCE_OF_KIND[kind])
+    yield event_rows(events, SOURCE_OF_KIND[kind], coarser_than_ms=coarser_than_ms)
     notes = []
     for file, n_events in zip(written.values(), _n_by_file(events, list(written.values())), strict=True):
         skipped = "unreadable" if file.place in refused else None

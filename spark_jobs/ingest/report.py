@@ -76,6 +76,10 @@ class IngestReport:
     n_new: int = 0
     n_duplicate: int = 0
     n_replaced: int = 0
+    n_overlapped: int = 0
+    """Coarser samples of RRDs that were left out, as finer ones tell of their time."""
+    n_superseded: int = 0
+    """Stored coarser samples that finer ones took the place of."""
     n_stored_files: int = 0
 
     @property
@@ -134,6 +138,11 @@ class IngestReport:
             f"{self.n_read:,} files read; {self.n_new:,} events are new, {self.n_duplicate:,} were known"
             f" ({self.n_replaced:,} replaced), in {self.n_stored_files:,} new files of the store."
         )
+        if self.n_overlapped or self.n_superseded:
+            console.print(
+                f"Of coarser archives of RRDs {self.n_overlapped:,} samples were left out, as finer ones tell of their"
+                f" time; {self.n_superseded:,} stored ones made way for finer ones."
+            )
 
     def _print_files(self, console: Console) -> None:
         if not self.files:

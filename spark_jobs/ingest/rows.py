@@ -16,6 +16,7 @@ from engine.events import EventBatch
 from spark_jobs.event_store.schema import EVENTS, rows_with_source, to_arrow_schema
 
 EVENT, HISTORY, PROBLEM, FILE = "event", "history", "problem", "file"
+COARSER = "coarser"
 
 _NOTES: Mapping[str, pa.DataType] = {
     "part": pa.string(),
@@ -30,7 +31,8 @@ _NOTES: Mapping[str, pa.DataType] = {
 """part: which of the four a row is.
 history_id: the history that an event is of; 0: none.
 place, kind, message: of a problem; of a file its URL, its kind and why it was skipped (null: read); of a history its
-file, "finished" or "unfinished", and the digest of its content.
+file, "finished" or "unfinished", and the digest of its content; kind of an event: COARSER for a sample out of another
+archive than its file's finest, from which no load is derived; else null.
 note: why a file that was read gave no event.
 """
 
@@ -53,13 +55,18 @@ def history_id_of(place: str, number: int) -> int:
     return int.from_bytes(digest, "big", signed=True) or 1
 
 
-def event_rows(events: EventBatch, source: str, history_id: int = 0) -> pa.Table:
+def event_rows(events: EventBatch, source: str, history_id: int = 0, coarser_than_ms: int | None = None) -> pa.Table:
     """Rows of events, without the columns that none of them has: see `whole_rows`.
+
+    coarser_than_ms: samples of a larger resolution_ms are COARSER.
 
     Raises ValueError when an event has an attribute that no collector's type has.
     """
     narrow, n = rows_with_source(events, source), len(events)
     notes = {"part": pa.repeat(EVENT, n), "history_id": pa.repeat(history_id, n)}
+    if coarser_than_ms is not None and n:
+        is_coarser = events.numbers("resolution_ms") > coarser_than_ms
+        notes["kind"] = pc.if_else(pa.array(is_coarser), COARSER, pa.scalar(None, pa.string()))
     for name, values in notes.items():
         narrow = narrow.append_column(pa.field(name, values.type), values)
     return narrow

@@ -23,12 +23,16 @@ def write_rrd(
     sources: Sequence[str] = ("sum",),
     start_s: int = T0_S,
     rows: int = 240,
+    archives: Sequence[str] | None = None,
 ) -> None:
-    """One value per step: the row that ends at `start_s + (i + 1) * STEP_S` holds values[i]; None is unknown."""
+    """One value per step: the row that ends at `start_s + (i + 1) * STEP_S` holds values[i]; None is unknown.
+
+    archives: in rrdtool's words; by default two of averages, the finest with so many `rows`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     rrdtool.create(
         str(path), "-b", str(start_s), "-s", str(STEP_S), *(f"DS:{name}:GAUGE:120:U:U" for name in sources),
-        f"RRA:AVERAGE:0.5:1:{rows}", "RRA:AVERAGE:0.5:24:244",
+        *(archives or (f"RRA:AVERAGE:0.5:1:{rows}", "RRA:AVERAGE:0.5:24:244")),
     )  # fmt: skip
     extend_rrd(path, values, n_sources=len(sources), start_s=start_s)
 
@@ -50,9 +54,10 @@ def rrdtool_or_skip() -> str:
     return path
 
 
-def rrdtool_rows(path: Path, start_s: int, end_s: int) -> dict[int, float]:
-    """Known rows that end in (start_s, end_s], read by the command line tool."""
+def rrdtool_rows(path: Path, start_s: int, end_s: int, step_s: int = 1) -> dict[int, float]:
+    """Known rows that end in (start_s, end_s], read by the command line tool, of the archive next to a step."""
     command = [rrdtool_or_skip(), "fetch", str(path), "AVERAGE", "-s", str(start_s), "-e", str(end_s)]
+    command += ["-r", str(step_s)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = {}
     for line in text.splitlines():
@@ -60,3 +65,31 @@ def rrdtool_rows(path: Path, start_s: int, end_s: int) -> dict[int, float]:
         if stamp.isdigit() and start_s < int(stamp) <= end_s and "nan" not in value.lower():
             rows[int(stamp)] = float(value.split()[0])
     return rows
+
+
+Sample = tuple[int, int]
+"""When its row ends and how long it is, in seconds."""
+
+
+def archived(path: Path, steps_of_rows: Sequence[tuple[int, int]], updated_s: int) -> dict[Sample, float]:
+    """All known rows of the archives (steps in a row, rows) of a file, read by the command line tool."""
+    found = {}
+    for n_steps, n_rows in steps_of_rows:
+        step_s = n_steps * STEP_S
+        end_s = updated_s // step_s * step_s
+        rows = rrdtool_rows(path, end_s - n_rows * step_s, end_s, step_s)
+        found.update({(t_s, step_s): value for t_s, value in rows.items()})
+    return found
+
+
+def each_time_once(rows: dict[Sample, float]) -> dict[Sample, float]:
+    """The rows that no finer one touches, by definition."""
+
+    def touches(one: Sample, other: Sample) -> bool:
+        return one[0] - one[1] < other[0] and other[0] - other[1] < one[0]
+
+    return {
+        row: value
+        for row, value in rows.items()
+        if not any(other[1] < row[1] and touches(row, other) for other in rows)
+    }

@@ -197,3 +197,20 @@ def test_clusters_that_are_gone_are_forgotten_where_polls_are_steps() -> None:
         ]  # fmt: skip
         deriver.derive(EventBatch.from_rows(rows, load_event_types()), number * DAY_MS)
     assert list(deriver.checkpoint()["clusters"]) == ["prometheus:2", "prometheus:3"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_samples_of_one_step_have_one_resolution(order: tuple[int, ...]) -> None:
+    def sample(host: str, t_lo_ms: int, value: float) -> EventBatch:
+        row = {
+            "event_id": f"{host}/{t_lo_ms}", "type": "Metric", "t_lo_ms": t_lo_ms, "t_hi_ms": 360_000, "clock_id": "c",
+            "host": host, "name": "cpu_user", "value": value,
+        }  # fmt: skip
+        return EventBatch.from_rows([row], load_event_types())
+
+    given = [sample("a", 345_001, 10.0), sample("b", 1, 90.0), sample("c", 345_001, 30.0)]  # b's is of six minutes
+    deriver = LoadDeriver()
+    for place in order:
+        assert not len(deriver.derive(given[place], 1))
+    std, _ = rows(deriver.derive(EventBatch.empty(), 360_001))
+    assert (std["n_hosts"], std["val"], std["t_lo_ms"]) == (2, 10.0, 345_001)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rrdtool
 import yaml
 from pyspark.sql import SparkSession
 
@@ -33,7 +34,7 @@ from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.session import SparkJobError
 from tests.collectors import histories
 from tests.collectors.history.test_hadoop1_history import HISTORY
-from tests.collectors.rrds import rrdtool_or_skip, rrdtool_rows, write_rrd
+from tests.collectors.rrds import archived, each_time_once, rrdtool_or_skip, write_rrd
 from tests.conftest import RECORDING, SHARED
 
 COMPARED = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_seq", "clock_id", "host", "value", "val", "n_missing",
@@ -250,15 +251,16 @@ def _attempt_types(attempt: str, *, ends: bool) -> set[tuple[str, str]]:
 
 
 def _compare_metrics(root: Path, rows: list[dict[str, Any]], metrics: tuple[str, ...]) -> None:
-    """Every sample of the finest archive of every wanted metric, as rrdtool's command fetches it."""
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    """Every sample of every wanted metric, as rrdtool's command fetches it: of coarser archives where none is finer."""
+    found: dict[tuple[str, str], dict[tuple[int, int], float]] = {}
     for row in rows:
         if row["type"] == "Metric":
-            found.setdefault((row["host"], row["name"]), {})[row["t_hi_ms"] // 1000] = row["value"]
+            times = row["t_hi_ms"] // 1000, row["resolution_ms"] // 1000
+            found.setdefault((row["host"], row["name"]), {})[times] = row["value"]
     wanted = {(path.parent.name, path.stem): path for path in root.glob("[!_]*/*.rrd") if path.stem in metrics}
-    assert found.keys() <= wanted.keys()
+    assert found.keys() == wanted.keys()
     for key, path in wanted.items():
-        times = found.get(key, {})
-        if times:
-            assert times == pytest.approx(rrdtool_rows(path, min(times) - 15, max(times)))
-    assert len(found) == len(wanted)
+        told = rrdtool.info(str(path))
+        archives = [(told[f"rra[{n}].pdp_per_row"], told[f"rra[{n}].rows"]) for n in range(5)]
+        assert found[key] == pytest.approx(each_time_once(archived(path, archives, told["last_update"])))
+    assert {step_s for times in found.values() for _, step_s in times} > {15, 360}
