@@ -45,7 +45,9 @@ class DeadlyPeer(Peer):
         self._reached("answered")
 
     def _take(self, body: bytes) -> None:
-        super()._take(body)
+        # Of a mail its Message-ID: what stands between its parts is drawn anew.
+        ids = [line for line in body.splitlines() if line.lower().startswith(b"message-id:")]
+        super()._take(ids[0] if self.is_smtp and ids else body)
         self._reached("taken")
 
     def _reached(self, stage: str) -> bool:
