@@ -63,6 +63,7 @@ def silence_json(found: ChangedSilence, now_ms: int) -> dict[str, Any]:
         "endsAt": iso(row.until_ms),
         "matchers": [_matcher_json(*map(str, matcher)) for matcher in row.matchers],
         "startsAt": iso(row.starts_ms),
+        "annotations": {},  # none are kept; those of Alertmanager have them since 0.32
     }
 
 

@@ -76,10 +76,12 @@ def tried_cases(seed: int, folder: Path, *, seconds: float | None = None, n_case
         names = sorted(readers)
         number = 0
         while (n_cases is None or number < n_cases) and (ends_s is None or time.monotonic() < ends_s):
-            name = names[number % len(names)]
+            turn, place = divmod(number, len(names))
+            name, number = names[place], number + 1
+            if turn % readers[name].one_in:
+                continue
             data = _drawn(chosen, readers, name)
             _try(name, readers[name], data, folder, tried)
-            number += 1
     tried.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return tried
 

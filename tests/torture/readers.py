@@ -55,7 +55,7 @@ from tests.collectors.spark import logs as spark_logs
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
-from tests.torture.readers_of_others import PASTED_ROUTES, others
+from tests.torture.readers_of_others import PASTED_ROUTES, THROUGH_APPRISE, others
 
 WAIT_S = 5.0
 DAEMON_LOGS = Path(__file__).parents[1] / "fixtures" / "daemon_logs"
@@ -80,6 +80,8 @@ class Reader:
     """What is right."""
     read: Callable[[bytes, Path], None]
     most_bytes: int = 1 << 20
+    one_in: int = 1
+    """Of so many turns it has one: for what is dear to begin."""
 
 
 @contextmanager
@@ -130,7 +132,12 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "webhook answers": Reader(http, answers.tell),
             "web": Reader(asked, web),
             **{
-                name: Reader(samples, read, most_bytes=1 << (13 if name == PASTED_ROUTES else 18))
+                name: Reader(
+                    samples,
+                    read,
+                    most_bytes=1 << (13 if name == PASTED_ROUTES else 18),
+                    one_in=8 if name == THROUGH_APPRISE else 1,
+                )
                 for name, (samples, read) in further.items()
             },
         }

@@ -30,6 +30,9 @@ from tests.slow_servers import serving
 from tests.torture import pages
 
 WAIT_S = 2.0
+APPRISE_S = 20.0
+"""Of one attempt through apprise, whose process has to begin."""
+THROUGH_APPRISE = "answers of services to apprise"
 CONFIGURATION = b"""<?xml version="1.0" encoding="UTF-8"?>
 <configuration><property><name>mapreduce.map.memory.mb</name><value>1024</value><final>false</final></property>
 <property><name>mapreduce.map.java.opts</name><value>-Dx=1 -Xmx800m</value><source>job.xml</source></property>
@@ -87,11 +90,12 @@ def others(folder: Path) -> Iterator[Mapping[str, tuple[list[bytes], Read]]]:
     ]
     lists = [json.dumps([{"targets": ["n1:9100"], "labels": {"__scheme__": "https", "a": "b"}}]).encode()]
     pasted = [yaml.safe_dump(PASTED).encode(), json.dumps(PASTED).encode()]
-    with _told() as (told, mailed), _written(folder) as written, pages.written(folder) as opened:
+    with _told() as (told, mailed, through_apprise), _written(folder) as written, pages.written(folder) as opened:
         yield {
             "job configurations": ([CONFIGURATION], _configuration),
             "target servers": (lists, _targets),
             "answers of services": (http, told),
+            THROUGH_APPRISE: (http, through_apprise),
             "answers of smarthosts": ([MAIL], mailed),
             "remote write": (_requests(), written),
             "pages": (list(pages.REQUESTS), opened),
@@ -132,7 +136,7 @@ def _pasted(data: bytes, folder: Path) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[tuple[Read, Read]]:
+def _told() -> Iterator[tuple[Read, Read, Read]]:
     """Services over HTTP, and smarthosts, that say these bytes."""
     said = [b""]
     kinds = [kind for kind in SETTINGS if kind not in ("email", "apprise")]
@@ -170,7 +174,13 @@ def _told() -> Iterator[tuple[Read, Read]]:
                 answered = of.send(of.message(news, None), "key", WAIT_S, ask=True)
                 assert answered.isprintable(), answered
 
-        yield told, mailed
+        def through_apprise(data: bytes, folder: Path) -> None:
+            said[0] = data
+            of = service("apprise", url=f"gotify://{url.removeprefix('http://')}/token")
+            with suppress(DeliveryError):
+                assert of.send(of.message(news, None), "key", APPRISE_S) == "taken"
+
+        yield told, mailed, through_apprise
 
 
 def _requests() -> list[bytes]:
@@ -205,4 +215,4 @@ def _written(folder: Path) -> Iterator[Read]:
         yield send
 
 
-__all__ = ["CONFIGURATION", "PASTED_ROUTES", "others"]
+__all__ = ["CONFIGURATION", "PASTED_ROUTES", "THROUGH_APPRISE", "others"]

@@ -167,7 +167,7 @@ def tried_kind(kind: str, harm: str, folder: Path) -> Seen:
         for name, seconds in (("not well", TIMEOUT_S), ("well", WELL_S)):
             known = receiver_at(kind, url, APPRISE_S if kind == "apprise" else seconds)
             if name == "not well":
-                _fire(store, known)
+                fire(store, known)
             else:
                 peer.harm = None
             courier = Courier(store, endpoint_of("ops", known, ""), clock, draw=lambda: 0.0)
@@ -197,7 +197,8 @@ def receiver_at(kind: str, url: str, timeout_s: float) -> Receiver:
     return read.receivers["ops"]
 
 
-def _fire(store: Store, known: Receiver) -> None:
+def fire(store: Store, known: Receiver) -> None:
+    """Messages of so many alerts for this receiver."""
     matches = [FakeMatch(T0_MS - 9, T0_MS - 8, key=(("task_id", f"t{n}"),)) for n in range(N_ALERTS)]
     with store.transaction() as writer:
         Recorder(options(ops=known), writer, kept, T0_MS).live(matches, 0)
@@ -212,4 +213,4 @@ def all_kinds(folder: Path, is_over: Callable[[], bool] = lambda: False) -> Iter
             yield tried_kind(kind, harm, folder / f"{kind}-{harm}")
 
 
-__all__ = ["HARMS", "KINDS", "Seen", "all_kinds", "tried_kind"]
+__all__ = ["HARMS", "KINDS", "Peer", "Seen", "all_kinds", "fire", "receiver_at", "tried_kind"]

@@ -9,6 +9,8 @@ import pytest
 
 from tests.torture.campaign import Given
 from tests.torture.kills import MOMENTS, killed
+from tests.torture.receiver_kills import STAGES, tried_kills
+from tests.torture.receiver_kinds import KINDS
 
 
 @pytest.mark.long
@@ -18,3 +20,14 @@ def test_kills_of_the_program_lose_and_double_nothing(tmp_path: Path) -> None:
     verdict = killed(Given(1, seed, tmp_path), 2 * len(MOMENTS), 6, retention="1 s", most_s=120)
     print(verdict.figures)
     assert verdict.failures == ()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_message_that_death_cut_off_comes_again_as_it_was(tmp_path: Path, stage: str) -> None:
+    assert tried_kills("webhook", stage, tmp_path / "store").failures() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_receiver_is_told_by_whoever_lives(tmp_path: Path, kind: str) -> None:
+    assert [tried_kills(kind, stage, tmp_path / stage).failures() for stage in STAGES] == [[]] * len(STAGES)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.torture.parsers import tried_cases
+from tests.torture.readers_of_others import THROUGH_APPRISE
 
 
 def test_bytes_that_nobody_would_write(tmp_path: Path) -> None:
     tried = tried_cases(7, tmp_path, n_cases=248)
     assert [failure for failure in tried.failures if "s for" not in failure] == []
-    assert min(tried.n_cases.values()) >= max(tried.n_cases.values()) - 1 >= 8  # each reader in its turn
+    assert tried.n_cases.pop(THROUGH_APPRISE) == 1  # one in eight turns
+    assert set(tried.n_cases.values()) == {8}  # each reader in its turn

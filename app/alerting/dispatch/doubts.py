@@ -16,7 +16,7 @@ from app.settings import Receiver
 _FIELDS = """
 alertname alert_id application at_least_one at_least_one_high at_least_one_low at_least_one_method confidence end
 expectation fingerprint host hosts_affected hosts_left_out hosts_suspect job last_seen matches n_alerts n_firing
-n_resolved query queue raised reason receiver runbook severity shedding start state summary url user
+n_resolved notification_reason query queue raised reason receiver runbook severity shedding start state summary url user
 """
 FIELDS = frozenset(_FIELDS.split())
 """Names that templates may use whatever the query: see payload.template_fields and notice.group_fields."""

@@ -134,13 +134,14 @@ def group_fields(notice: GroupNotice, receiver: str, external_url: str) -> dict[
     `summary` names the first few, `url` leads to the list of alerts; `state` is the group's.
     """
     if len(notice.alerts) == 1 and not notice.n_left_out:
-        return {**template_fields(notice.alerts[0], receiver, external_url), **_counts(notice)}
+        return {**_counts(notice), **template_fields(notice.alerts[0], receiver, external_url), **_unmistakable(notice)}
     by_alert = [template_fields(alert, receiver, external_url) for alert in notice.alerts]
     first, *others = by_alert
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     return {
-        **shared,
         **_counts(notice),
+        **shared,
+        **_unmistakable(notice),
         "summary": _summary(notice),
         "state": notice.status,
         "severity": max((alert.severity for alert in notice.alerts), key=_URGENCY.index),
@@ -162,6 +163,11 @@ def _counts(notice: GroupNotice) -> dict[str, object]:
         "n_firing": notice.n_firing,
         "reason": notice.reason,
     }
+
+
+def _unmistakable(notice: GroupNotice) -> dict[str, object]:
+    """Names of the message that no value takes, as `reason` is one of shipped queries, too."""
+    return {"notification_reason": notice.reason}
 
 
 def _summary(notice: GroupNotice) -> str:

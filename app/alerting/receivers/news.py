@@ -11,7 +11,7 @@ from app.alerting.case import case_annotations
 from app.alerting.dispatch.notice import GroupNotice, common, group_fields, group_payload, is_of_group, lone
 from app.alerting.links import Links, runbook_of
 from app.alerting.notices import Snapshot
-from app.alerting.payload import began_ms, labels_of, template_fields
+from app.alerting.payload import began_ms, labels_of
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, cut, iso, plain
 from app.severity import Severity
 
@@ -140,8 +140,6 @@ class News:
     def fields(self) -> dict[str, object]:
         """What `{name}` of templates may name."""
         fields = group_fields(self.notice, self.receiver, self.links.external_url)
-        if self.group is None:  # a value of the alert has its name before what is said of the message
-            fields |= template_fields(self.alerts[0], self.receiver, self.links.external_url)
         return {**(self.links.annotations(self.alerts[0]) if self.is_alone else {}), **fields}
 
 

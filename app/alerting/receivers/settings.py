@@ -52,8 +52,8 @@ class Receiver(Section):
         return self
 
 
-class HttpReceiver(Receiver):
-    """One that is told over HTTP."""
+class CertifiedReceiver(Receiver):
+    """One that is told over connections that may be over TLS."""
 
     ca_file: AnchoredPath | None = None
     cert_file: AnchoredPath | None = None
@@ -62,10 +62,14 @@ class HttpReceiver(Receiver):
     """Its key; None: it stands in `cert_file` too."""
 
     @model_validator(mode="after")
-    def _certificate_with_key(self) -> HttpReceiver:
+    def _certificate_with_key(self) -> CertifiedReceiver:
         if self.key_file is not None and self.cert_file is None:
             raise ValueError("key_file without cert_file; expected the certificate, too")
         return self
+
+
+class HttpReceiver(CertifiedReceiver):
+    """One that is told over HTTP."""
 
 
 class UrlReceiver(HttpReceiver):
@@ -201,7 +205,7 @@ def _address(value: str) -> str:
     return value
 
 
-class EmailReceiver(Receiver):
+class EmailReceiver(CertifiedReceiver):
     """E-mail through a smarthost."""
 
     kind: Literal["email"] = "email"
@@ -213,9 +217,6 @@ class EmailReceiver(Receiver):
     username: str | None = None
     password: SecretStr | None = None
     password_file: AnchoredPath | None = None
-    ca_file: AnchoredPath | None = None
-    cert_file: AnchoredPath | None = None
-    key_file: AnchoredPath | None = None
     hello: str | None = None
 
     SECRETS = ("password",)
@@ -242,12 +243,10 @@ class EmailReceiver(Receiver):
             raise ValueError("expected username and password_file together, or neither")
         if has_password and self.tls == "none":
             raise ValueError("tls: none with a password, which would travel readably; expected starttls or on connect")
-        if self.key_file is not None and self.cert_file is None:
-            raise ValueError("key_file without cert_file; expected the certificate, too")
         return self
 
 
-class AppriseReceiver(Receiver):
+class AppriseReceiver(CertifiedReceiver):
     """One that the optional package apprise tells; `url` is an address of its form."""
 
     kind: Literal["apprise"] = "apprise"

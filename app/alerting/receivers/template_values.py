@@ -23,6 +23,7 @@ def values_of_news(news: News) -> dict[str, Any]:
         "external_url": news.links.external_url,
         "dedup_key": news.dedup_key,
         "reason": group.reason,
+        "notification_reason": group.reason,
         "group_labels": dict(group.labels),
         "common_labels": dict(news.common_labels),
         "route_labels": dict(group.route_labels),

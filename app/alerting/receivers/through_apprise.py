@@ -24,6 +24,7 @@ from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.service import Message, encoded
 from app.alerting.receivers.settings import AppriseReceiver
 from app.alerting.text import cut, one_line, plain
+from app.certificates import check_client_certificate, checked_ca_file
 from app.errors import ConfigError, ConfigProblem
 
 MAX_TITLE_CHARS = 250
@@ -53,6 +54,9 @@ class ThroughApprise:
     """An address of apprise."""
 
     url: str
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
 
     escape = staticmethod(inert)
 
@@ -63,13 +67,24 @@ class ThroughApprise:
         content = {
             "title": cut(one_line(str(given.get("title") or inert(news.headline(MAX_TITLE_CHARS)))), MAX_TITLE_CHARS),
             "body": cut(str(given.get("body") or _body(news)), MAX_BODY_CHARS),
+            "end": "" if "body" in given else news.url,
             "type": "success" if news.is_resolved else kinds[news.severity.value],
         }
         return Message(encoded(content))
 
     def send(self, message: Message, idempotency_key: str, timeout_s: float, *, ask: bool = False) -> str:  # noqa: ARG002
         """One attempt in a process of its own; apprise tells only whether it was taken."""
-        given = encoded({**json.loads(message.body), "url": self.url})
+        certificate = [str(file) for file in (self.cert_file, self.key_file) if file is not None]
+        given = encoded(
+            {
+                "end": "",  # messages of earlier versions have none
+                **json.loads(message.body),
+                "url": self.url,
+                "timeout_s": timeout_s,
+                "ca_file": None if self.ca_file is None else str(self.ca_file),
+                "certificate": certificate,
+            }
+        )
         environment = {name: os.environ[name] for name in _KEPT_OF_ENVIRONMENT if name in os.environ}
         try:
             done = subprocess.run(  # noqa: S603  # our own file
@@ -118,7 +133,9 @@ def apprise_of(key: str, receiver: AppriseReceiver) -> ThroughApprise:
         )
     if problem is not None:
         raise ConfigError("configuration", (problem,))
-    return ThroughApprise(url)
+    ca_file = checked_ca_file(receiver.ca_file, f"{key}.ca_file")
+    check_client_certificate(receiver.cert_file, receiver.key_file, key)
+    return ThroughApprise(url, ca_file, receiver.cert_file, receiver.key_file)
 
 
 __all__ = ["SCHEMES", "ThroughApprise", "apprise_of"]

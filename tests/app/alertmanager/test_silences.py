@@ -57,6 +57,7 @@ def test_a_silence_is_made_read_changed_and_ended(api: Served) -> None:
         "endsAt": iso(NOW_MS + HOUR_MS),
         "matchers": [{"name": "host", "value": "n1", "isRegex": False, "isEqual": True}],
         "startsAt": iso(NOW_MS),
+        "annotations": {},
     }
     assert api.get("/api/v2/silences").json == [shown]
     assert api.store.alerts()[0].silenced

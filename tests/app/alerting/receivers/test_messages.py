@@ -82,8 +82,17 @@ def test_templates_know_why_an_alert_is_told_without_a_route() -> None:
     assert values_of_news(told[0])["group_labels"] == {"alertname": "slow", "task_id": "t1"}
 
 
-def test_a_value_of_the_alert_keeps_its_name_in_templates_without_a_route() -> None:
-    assert news(alert(values={"reason": "beyond its memory"})).fields()["reason"] == "beyond its memory"
+@pytest.mark.parametrize("n_alerts", [1, 2])
+@pytest.mark.parametrize("group", [False, True])
+def test_a_value_of_the_alerts_keeps_its_name_in_templates_with_a_route_and_without(n_alerts: int, group: bool) -> None:
+    valued = [alert(n, values={"reason": "beyond its memory"}) for n in range(n_alerts)]
+    found = news(*valued, group=group).fields()
+    assert (found["reason"], found["notification_reason"]) == ("beyond its memory", "first notification")
+
+
+def test_what_alerts_of_a_group_do_not_share_is_said_of_the_message() -> None:
+    found = news(*(alert(n, values={"reason": f"for {n}"}) for n in (1, 2))).fields()
+    assert found["reason"] == found["notification_reason"] == "first notification"
 
 
 @pytest.mark.parametrize("name", TOLD)
