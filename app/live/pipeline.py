@@ -47,6 +47,7 @@ from app.shedding_losses import missing_until_ms, overload_figures
 from app.store.api import Store
 from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
+from app.store.writing.batch_size import BatchSize
 from app.store.writing.problems import NewProblem
 from app.store.writing.writer import Writer
 from collectors.base import FinishedHistory, PositionError
@@ -82,6 +83,7 @@ TOLD_MS = DAY_MS
 BACK_MS = 600_000
 """Where nothing tells when the clock was set wrong, matching goes on so far before the time at the earliest."""
 
+_LEAST_ALERTS = 8
 MOST_STEP_S = 10.0
 """After so long a step begins no further transaction: what is left is the next one's."""
 
@@ -150,6 +152,8 @@ class Pipeline:
     monotonic: Callable[[], float] = time.monotonic
     most_alerts: int = MOST_ALERTS
     """That one transaction writes, about."""
+    batch: BatchSize = field(default_factory=lambda: BatchSize(MOST_ALERTS, _LEAST_ALERTS))
+    """How many of them now."""
     bound_matches: BoundMatches = field(default_factory=lambda: BoundMatches({}))
     """Matches that incidents may still bind."""
     unstored: Unstored | None = None
@@ -285,7 +289,9 @@ class Pipeline:
         if settle:
             recorder.settle_changed_queries()
         recorder.end_failed_incidents(failed)
-        rest.store_part(recorder)
+        began_s = self.monotonic()
+        n_done = rest.store_part(recorder, self.batch.now)
+        self.batch.took(n_done, self.monotonic() - began_s)
         self.checkpoints.note(number, recorder.outcome.created, more=number == self.number)
         if rest.is_set_aside:
             writer.progress.put_progress({"epoch": self.epoch, "number": number, **rest.progress()}, now_ms)

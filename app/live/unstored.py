@@ -84,11 +84,14 @@ class Unstored:
         n_alerts += sum(self._closes(episode) for episode in self._live.episodes)
         return n_alerts + sum(len(part.reports) for part in self.found) // _ROWS_PER_ALERT > self._most_alerts
 
-    def store_part(self, recorder: Recorder) -> None:
-        """As much as one transaction takes; all of it, when it is not set aside."""
-        room = self._most_alerts
-        while not self.is_stored and (room > 0 or not self.is_set_aside):
-            room -= self._store_some(recorder, max(room, 1) if self.is_set_aside else MOST_ALERTS)
+    def store_part(self, recorder: Recorder, at_most: int | None = None) -> int:
+        """As much as one transaction takes, `at_most` of it; all, when it is not set aside. Returns how many alerts'
+        work it was."""
+        at_most = self._most_alerts if at_most is None else min(at_most, self._most_alerts)
+        n_done = 0
+        while not self.is_stored and (n_done < at_most or not self.is_set_aside):
+            n_done += self._store_some(recorder, max(at_most - n_done, 1) if self.is_set_aside else MOST_ALERTS)
+        return n_done
 
     # --------------------------------------------------------------------- parts
 

@@ -6,6 +6,7 @@ from now on, and the next timers. A crash anywhere repeats or loses nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from sqlalchemy.orm import Session
@@ -21,11 +22,13 @@ from app.alerting.snapshots import snapshot_of
 from app.clock import Clock
 from app.store.api import Store
 from app.store.models import AlertGroupRow
+from app.store.writing.batch_size import BatchSize
 from app.store.writing.groups import Groups
 from app.store.writing.writer import Writer
 
 MOST_GROUPS = 250
-"""That one transaction looks at."""
+"""That one transaction looks at; fewer while that takes long."""
+_LEAST_GROUPS = 16
 MOST_MEMBERS = 1_000
 """Of all groups that one transaction looks at, unless it is one group: steps wait for it."""
 MOST_ALERTS = 1_000
@@ -47,6 +50,7 @@ class Dispatcher:
         self._is_settled = False
         self._behind = ""
         """Alerts up to this id were put into groups."""
+        self._batch = BatchSize(MOST_GROUPS, _LEAST_GROUPS)
 
     def dispatch_due(self) -> int:
         """Look at the groups whose time has come; returns how many messages that gave. Raises StoreError."""
@@ -77,7 +81,7 @@ class Dispatcher:
         n_messages, behind = 0, ""
 
         def next_ones(groups: Groups) -> list[AlertGroupRow]:
-            return groups.all_after(behind, MOST_GROUPS)
+            return groups.all_after(behind, self._batch.now)
 
         while True:
             n_new, last = self._look_at(next_ones)
@@ -94,7 +98,9 @@ class Dispatcher:
         """At groups whose timers are over, as many as one transaction looks at; returns how many messages that
         gave."""
         now_ms = self._clock.now_ms()
-        return self._look_at(lambda groups: groups.due(now_ms, now_ms + self._telling.longest_wait_ms, MOST_GROUPS))[0]
+        return self._look_at(
+            lambda groups: groups.due(now_ms, now_ms + self._telling.longest_wait_ms, self._batch.now)
+        )[0]
 
     def _look_at(self, select: Callable[[Groups], list[AlertGroupRow]]) -> tuple[int, str | None]:
         """(messages, id of the last group that was looked at, None: there is none); others are left for the next
@@ -109,11 +115,14 @@ class Dispatcher:
 
         self._store.read(foresee)
         with self._store.transaction() as writer:
+            began_s = time.monotonic()
             groups, _ = _together(writer.groups, select(writer.groups))
             if not groups:
                 return 0, None
             look = Look(writer, self._telling, self._clock.now_ms(), known)
-            return look.write(look.at(groups)), groups[-1].id
+            n_messages = look.write(look.at(groups))
+        self._batch.took(len(groups), time.monotonic() - began_s)
+        return n_messages, groups[-1].id
 
     # ------------------------------------------------------------------ another tree
 
