@@ -80,9 +80,7 @@ class Look:
             found.group.flush_ms = found.flush_ms
         for set_members, name in ((groups.set_told, "told"), (groups.set_hidden, "hidden"), (groups.leave, "gone")):
             set_members([(one.group.id, alert_id) for one in looks for alert_id in getattr(one.flush, name)])
-        for found in looks:
-            if found.is_over:
-                groups.remove(found.group)
+        groups.remove([found.group for found in looks if found.is_over])
         self._escalate(looks)
         return len(told)
 

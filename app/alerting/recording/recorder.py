@@ -579,20 +579,20 @@ class Recorder:
         if applied.digest == digest:
             return 0
         behind, other = applied.behind if applied.towards == digest else "", list[str]()
-        open_too, is_last = bool(self._holding), False
-        while len(other) < at_most and not is_last:
-            rows = self._writer.alerts.concerned_by_silences(open_too=open_too, behind=behind, at_most=MOST_LOOKED_AT)
-            is_last = not rows
-            for row in rows:
-                behind = row["id"]
-                if self._is_otherwise(row):
-                    other.append(row["id"])
-                if len(other) == at_most:
-                    break
+        open_too = bool(self._holding)
+        rows = self._writer.alerts.concerned_by_silences(open_too=open_too, behind=behind, at_most=MOST_LOOKED_AT)
+        is_last = len(rows) < MOST_LOOKED_AT
+        for row in rows:
+            if len(other) == at_most:
+                is_last = False
+                break
+            behind = row["id"]
+            if self._is_otherwise(row):
+                other.append(row["id"])
         self._follow_silences(other)
         now_applied = Applied(digest) if is_last else Applied(None, digest, behind)
         self._writer.silences.set_applied(now_applied, self._now_ms)
-        return len(other)
+        return len(other) if is_last else at_most  # looking at so many is a part's work, whatever is found
 
     def _is_otherwise(self, row: Mapping[str, Any]) -> bool:
         """Whether an alert is not as the silences say."""

@@ -355,10 +355,17 @@ class Groups:
         names = ("idempotency_key", "receiver", "alert_id")
         insert_rows(self._rows.bare_session, ToldAlertRow, [dict(zip(names, row, strict=True)) for row in told])
 
-    def remove(self, group: AlertGroupRow) -> None:
-        """A group that has no alerts."""
-        self._rows.session.execute(delete(GroupMemberRow).where(GroupMemberRow.group_id == group.id))
-        self._rows.session.delete(group)
+    def remove(self, groups: Sequence[AlertGroupRow]) -> None:
+        """Groups that have no alerts; what was changed of them is not written."""
+        session = self._rows.session
+        for group in groups:
+            session.expunge(group)
+        for chunk in in_chunks([group.id for group in groups]):
+            for statement in (
+                delete(GroupMemberRow).where(GroupMemberRow.group_id.in_(chunk)),
+                delete(AlertGroupRow).where(AlertGroupRow.id.in_(chunk)),
+            ):
+                session.execute(statement.execution_options(synchronize_session=False))
 
     # ------------------------------------------------------------------ another tree
 

@@ -55,7 +55,7 @@ def test_a_service_is_told_or_not_and_a_redirect_leads_nowhere(status: int) -> N
 
 
 def test_a_service_that_hangs_has_its_time() -> None:
-    with serving_slowly(HEADS["drips headers"]) as url:
+    with serving_slowly(HEADS["drips a header"]) as url:
         found = service("apprise", url=f"gotify://{url.removeprefix('http://')}/token")
         with pytest.raises(TemporaryDeliveryError, match="no answer in time"):
             ends(lambda: found.send(found.message(news(alert()), None), "key", 2.0))
@@ -69,7 +69,7 @@ def test_a_service_that_answers_without_end_takes_no_more_memory_than_it_may() -
 
 
 def test_who_started_it_may_be_gone_and_it_ends_at_its_time() -> None:
-    with serving_slowly(HEADS["drips headers"]) as url:
+    with serving_slowly(HEADS["drips a header"]) as url:
         given: dict[str, object] = {
             "url": f"gotify://{url.removeprefix('http://')}/token",
             **{"title": "a", "body": "b", "end": "", "type": "info"},
