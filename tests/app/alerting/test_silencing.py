@@ -14,6 +14,7 @@ from app.alerting.dispatch.intervals import interval_section, parse_interval
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
 from app.alerting.people import Person
+from app.alerting.recording import recorder
 from app.alerting.recording.found import found_in
 from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import LIVE
@@ -158,6 +159,20 @@ def test_more_alerts_than_a_step_takes_are_looked_at_by_the_next_ones(store: Sto
     assert apply(2_003) == 0
     assert [apply(5_000), apply(5_001), apply(5_002), apply(5_003)] == [3, 3, 2, 0]
     assert silenced(store) == set()
+
+
+def test_a_transaction_looks_at_a_bounded_number_of_alerts_whatever_it_finds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "MOST_LOOKED_AT", 4)
+    fire(store, 1_000, *(f"t{n}" for n in range(10)))
+    silence_matching(store, wanted('task_id="t7"', 2_000, 5_000), Person("mia"), "", 1_000)
+    n_parts = 0
+    with store.transaction() as writer:
+        while Recorder(OPTIONS, writer, kept, 2_000).apply_silences(3):
+            n_parts += 1
+    assert n_parts >= 2  # four, four, and two: what is found in the last part alone would be a third
+    assert silenced(store) == {"t7"}
 
 
 def test_an_alert_of_a_pause_is_silenced_when_the_same_silence_holds_again(store: Store) -> None:
