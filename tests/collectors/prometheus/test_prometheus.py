@@ -67,7 +67,7 @@ def test_units_are_those_of_ganglia() -> None:
     rows = list(collector.poll(T0 + STEP_MS).events.rows())
     assert {row["name"]: row.get("unit") for row in rows} == {name: UNITS.get(name) for name in READINGS}
     types = load_event_types().types["Metric"]
-    assert all(set(types) - set(row) <= {"unit"} for row in rows)
+    assert all(set(types) - set(row) <= {"unit", "resolution_ms"} for row in rows)
     assert set(DEFAULT_METRICS) <= set(READINGS)
 
 
