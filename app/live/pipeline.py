@@ -25,6 +25,7 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import Outcome
 from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import HISTORY, LIVE
+from app.alerting.recording.to_follow import n_to_follow
 from app.alerting.text import iso
 from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog
@@ -225,7 +226,7 @@ class Pipeline:
             complaints += self.bound.tell(self.matcher)
         self._at("checkpoint")
         self.store.check_owner()  # files are written before the transaction that would refuse
-        is_much = rest.is_much(self.store.n_over(ordered.watermark_ms, self.most_alerts + 1))
+        is_much = rest.is_much(self._n_waiting(ordered.watermark_ms, now_ms))
         row = self.checkpoints.write(self._checkpoint(rest if is_much else None, ordered), now_ms, self.epoch)
         self._at("log")
         problems_of_log = self._log(ordered, row.number, now_ms)
@@ -256,6 +257,12 @@ class Pipeline:
         if self.unstored is not None:
             outcome += self._store_rest(rest, now_ms, started_s).outcome
         return Step(ordered.watermark_ms, len(ordered.events), found.n_rows, outcome, counters)
+
+    def _n_waiting(self, watermark_ms: int, now_ms: int) -> int:
+        """Alerts in the store of which the step has to tell, beside what it finds; counted up to more than one part."""
+        at_most = self.most_alerts + 1
+        n_changed = self.store.read(lambda session: n_to_follow(session, now_ms, at_most))
+        return n_changed if n_changed == at_most else n_changed + self.store.n_over(watermark_ms, at_most)
 
     def _store_rest(self, rest: Unstored, now_ms: int, started_s: float | None = None) -> Step:
         """Further transactions with what a step has found, for as long as a step may take."""

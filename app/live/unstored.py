@@ -78,9 +78,9 @@ class Unstored:
         """Of all lanes."""
         return [self._live, *(of.found for of in self._histories if of is not None)]
 
-    def is_much(self, n_over: int) -> bool:
-        """Whether it is more than one part; `n_over`: open alerts in the store that the watermark has passed."""
-        n_alerts = n_over + sum(len(part.episodes) for part in self.found)
+    def is_much(self, n_waiting: int) -> bool:
+        """Whether it is more than one part; `n_waiting`: alerts in the store that are over, or were changed."""
+        n_alerts = n_waiting + sum(len(part.episodes) for part in self.found)
         n_alerts += sum(self._closes(episode) for episode in self._live.episodes)
         return n_alerts + sum(len(part.reports) for part in self.found) // _ROWS_PER_ALERT > self._most_alerts
 

@@ -22,7 +22,7 @@ from app.process.metrics import Metrics
 from app.process.owned_store import owned_store
 from app.process.reload import ReloadOutcome
 from app.process.runner import Runner
-from app.process.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread
+from app.process.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread, take_short_turns
 from app.process.spare_memory import rarely_collect
 from app.process.web import Endpoints
 from app.process.write_receiver import WriteReceiver
@@ -68,6 +68,7 @@ class Supervisor:
     def start(self) -> None:
         """Listen, deliver, poll and step; raises AppError when the endpoints cannot listen."""
         runner = self._runner
+        take_short_turns()
         if self._endpoints is not None:
             self._endpoints.start()
             host, port = self._endpoints.address

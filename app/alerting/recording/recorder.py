@@ -33,15 +33,13 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import NewSilence, Outcome
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.recording.telling import Telling
+from app.alerting.recording.to_follow import MOST_LOOKED_AT
 from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, reason_of
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writing.known_alerts import Span
 from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
-
-MOST_LOOKED_AT = 1_000
-"""Alerts that are read at once to see whether silences hide them."""
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""

@@ -119,11 +119,8 @@ class Alerts:
     def concerned_by_silences(self, *, open_too: bool, behind: str = "", at_most: int | None = None) -> list[Row]:
         """Columns of the alerts that were silenced when they were looked at last, also those that are over since; with
         `open_too`, of all that are not over as well; in order of their ids, from behind one on, at most so many."""
-        conditions: list[ColumnElement[bool]] = [AlertRow.silenced.is_(True)]
-        if open_too:
-            conditions.append(and_(AlertRow.open.is_(True), AlertRow.state != "resolved"))
         ids: set[str] = set()
-        for condition in conditions:  # one index each: ids in order would be read by the primary key, all of them
+        for condition in _concerned_by_silences(open_too=open_too):
             later = filtered_later(AlertRow.id > behind)
             ids.update(self._rows.session.scalars(select(AlertRow.id).where(condition, later)))
         rows: list[Row] = []
@@ -131,6 +128,13 @@ class Alerts:
             found = self._rows.session.execute(_OF_SILENCES.where(AlertRow.id.in_(chunk)))
             rows += sorted((row._asdict() for row in found), key=lambda row: str(row["id"]))
         return rows
+
+    def n_concerned_by_silences(self, *, open_too: bool, at_most: int) -> int:
+        """How many those are, counted up to `at_most`."""
+        ids: set[str] = set()
+        for condition in _concerned_by_silences(open_too=open_too):
+            ids.update(self._rows.session.scalars(select(AlertRow.id).where(condition).limit(at_most)))
+        return min(len(ids), at_most)
 
     def to_tell(self, at_most: int) -> list[str]:
         """Ids of alerts that somebody changed by hand, of which receivers are still to be told, in order."""
@@ -201,6 +205,12 @@ class Alerts:
             }
             for position, named in enumerate(hosts)
         ]
+
+
+def _concerned_by_silences(*, open_too: bool) -> list[ColumnElement[bool]]:
+    """One of these; an index each: ids in order would be read by the primary key, all of them."""
+    silenced = AlertRow.silenced.is_(True)
+    return [silenced, and_(AlertRow.open.is_(True), AlertRow.state != "resolved")] if open_too else [silenced]
 
 
 __all__ = ["Alerts"]

@@ -15,8 +15,10 @@ from sqlalchemy import delete, event, select
 
 from app.alerting import operations
 from app.alerting.people import Person
+from app.alerting.recording import recorder, to_follow
 from app.alerting.recording.found import found_in
 from app.alerting.recording.recorder import Recorder
+from app.alerting.silencing import read_matchers, silencing
 from app.live.checkpoint import CheckpointFolder
 from app.live.intake import Intake, IntakeQueue
 from app.live.pipeline import UNSTORED
@@ -311,6 +313,46 @@ def test_each_life_brings_the_store_further_however_short_it_is(tmp_path: Path, 
     assert seen == sorted(seen), "what was stored stays so"
     assert len(set(seen)) > 8
     assert seen[-1][-1] == len(expected["alerts"]) * 2
+
+
+@pytest.mark.parametrize("what", ["fires again", "no longer acknowledged", "silenced", "no longer silenced"])
+def test_what_people_and_the_clock_changed_is_told_in_parts(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A step that finds nothing, and has to follow many: people wait for no transaction that does all of it."""
+    monkeypatch.setattr(to_follow, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(recorder, "MOST_LOOKED_AT", 3)
+    live(store, many(9), 0)
+    mia = Person("mia")
+    if "silenced" not in what:
+        for alert in store.alerts():
+            operations.acknowledge(store, alert.id, mia, "", 1_001, for_ms=15)
+            if what == "fires again":
+                operations.unacknowledge(store, alert.id, mia, "", 1_002)
+    else:
+        wanted = silencing(read_matchers(['alertname="slow"']), 1_010, 1_020, (), 1_001)
+        operations.silence_matching(store, wanted, mia, "", 1_001)
+    reached: list[str] = []
+    started = start(store, tmp_path / "cut", [], alerting=options(ops=receiver()), boundary=reached.append)
+    started.pipeline.most_alerts = 2
+    if "no longer" in what:
+        run_at(started, 1_010)
+        assert {(alert.state, alert.silenced) for alert in store.alerts()} != {("firing", False)}
+        reached.clear()
+    now_ms = 1_020 if "no longer" in what else 1_010
+    run_at(started, now_ms)
+    assert reached.count("commit part") >= 3
+    assert {(alert.state, alert.silenced) for alert in store.alerts()} == {("firing", what == "silenced")}
+    reached.clear()
+    run_at(started, now_ms + 1)
+    assert "commit part" not in reached, "all of it was followed"
+
+
+def run_at(started: Process, now_ms: int) -> None:
+    """What is to be done at one time."""
+    started.pipeline.step(now_ms)
+    while started.pipeline.is_behind:
+        started.pipeline.step(now_ms)
 
 
 def test_a_backlog_is_released_in_shares_and_the_position_moves_in_each_life(tmp_path: Path) -> None:
