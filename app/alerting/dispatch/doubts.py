@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.alerting.dispatch.matchers import Matchers
+from app.alerting.dispatch.inhibition import InhibitRule
+from app.alerting.dispatch.matchers import Matchers, matchers_text
 from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.payload import read_template
 from app.alerting.text import names_in
@@ -38,6 +39,7 @@ def doubts(
         yield from _without_alerts(place, matchers, known, external_labels)
     yield from _without_label(places, labels)
     yield from _labels_of_routes(routing.root)
+    yield from _sides_without_matchers(routing.rules)
 
 
 def _receivers_without_route(routing: Routing) -> Iterator[str]:
@@ -56,6 +58,21 @@ def _without_label(places: Sequence[tuple[str, Matchers]], labels: Collection[st
     for name, (first, *others) in sorted(told.items()):
         more = f" (nor of {len(others)} more such matcher{'s' if len(others) > 1 else ''})" if others else ""
         yield f"{first}{more}; alerting.external_labels gives {name} to all alerts, else these lead nowhere"
+
+
+def _sides_without_matchers(rules: Sequence[InhibitRule]) -> Iterator[str]:
+    """What a rule hides that has them on one side only, or on none."""
+    for number, rule in enumerate(rules):
+        place = f"alerting.inhibit_rules.{number}"
+        equal = f" with equal {', '.join(rule.equal)}" if rule.equal else ""
+        if not rule.source and not rule.target:
+            yield f"{place}: it has neither source_matchers nor target_matchers, so it hides nothing"
+        elif not rule.target:
+            source = matchers_text(rule.source)
+            yield f"{place}: it has no target_matchers: while an alert fulfils {source}, all others{equal} are hidden"
+        elif not rule.source:
+            target = matchers_text(rule.target)
+            yield f"{place}: it has no source_matchers: any alert hides those{equal} that fulfil {target}"
 
 
 def _labels_of_routes(route: Route, above: Mapping[str, str] | None = None) -> Iterator[str]:

@@ -140,7 +140,8 @@ class RouteSettings(Section):
 
 
 class InhibitRuleSettings(Section):
-    """While an alert matches the source, those that match the target and have equal labels are not told."""
+    """While an alert matches the source, those that match the target and have equal labels are not told; a side without
+    matchers is matched by all, as in Alertmanager."""
 
     name: str | None = None
     source_matchers: MatcherList = ()
@@ -151,12 +152,6 @@ class InhibitRuleSettings(Section):
     @classmethod
     def _older(cls, section: object) -> object:
         return _merge_older(_merge_older(section, "source_"), "target_")
-
-    @model_validator(mode="after")
-    def _both(self) -> InhibitRuleSettings:
-        if not self.source_matchers or not self.target_matchers:
-            raise ValueError("expected source_matchers and target_matchers: without them every alert hides every other")
-        return self
 
 
 def _interval(value: object) -> object:

@@ -107,6 +107,24 @@ def test_check_tells_what_is_perhaps_not_meant(config: Path) -> None:
     assert len(report.warnings) == 5
 
 
+def test_check_tells_what_a_rule_hides_that_has_a_side_without_matchers(config: Path) -> None:
+    rules = """
+  inhibit_rules:
+  - {source_matchers: ['severity="critical"'], equal: [host]}
+  - {target_matchers: ['severity="info"']}
+  - {}
+"""
+    config.write_text(CONFIG + rules)
+    report = check_all(config)
+    assert report.problems == ()
+    assert [warning for warning in report.warnings if "inhibit_rules" in warning] == [
+        'alerting.inhibit_rules.0: it has no target_matchers: while an alert fulfils {severity="critical"}, all others '
+        "with equal host are hidden",
+        'alerting.inhibit_rules.1: it has no source_matchers: any alert hides those that fulfil {severity="info"}',
+        "alerting.inhibit_rules.2: it has neither source_matchers nor target_matchers, so it hides nothing",
+    ]
+
+
 def test_check_tells_of_labels_that_no_alert_has(config: Path) -> None:
     tree = """
     - {matchers: [service="files", job=~".+", attempt_id=~".+"]}
