@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import event, text
 
@@ -35,7 +35,9 @@ from app.store import Store
 from app.store.alert_pages import AlertFilter
 from collectors.schema import load_event_types
 from engine.events import EventBatch
+from tests.app.alerting.receivers.told import SETTINGS
 from tests.torture.campaign import Given, Verdict
+from tests.torture.receiver_kinds import KINDS
 
 SIZES = (1_000, 5_000, 20_000)
 N_HOSTS = 4_800
@@ -68,6 +70,25 @@ TREE = """
     - {matchers: ['severity="warning"'], receiver: db, group_by: ['...']}
 """
 """Of few large groups, of many small ones; what is told is escalated at once."""
+KINDS_INTERVAL_S = 20
+TREE_OF_KINDS = f"""
+  route:
+    receiver: ops
+    group_by: [alertname]
+    group_wait: 2s
+    group_interval: {KINDS_INTERVAL_S}s
+    routes:
+"""
+"""Each kind of receiver is told of one group of all alerts."""
+SECRETS = {"apprise": "url", "slack": "url", "teams": "url", "pagerduty": "routing_key", "opsgenie": "api_key"}
+N_OF_KINDS = 5_000
+
+
+class Ports(NamedTuple):
+    """Of services on loopback."""
+
+    http: int
+    smtp: int
 
 
 @dataclass
@@ -77,6 +98,8 @@ class Seen:
     n_alerts: int
     is_routed: bool = False
     """Through routes, with incidents and escalation."""
+    of_kinds: bool = False
+    """Through routes to a receiver of each kind."""
     n_incidents: int = 0
     n_untold: int = 0
     """Alerts of which no receiver was written a message."""
@@ -108,8 +131,9 @@ class Seen:
         """One line."""
         routed = f" with {self.n_incidents} incidents, told after {self.told_s:.1f} s" if self.is_routed else ""
         routed += f" in {self.n_messages} messages"
+        to = f" to {len(KINDS)} kinds of receivers" if self.of_kinds else ""
         return (
-            f"{self.n_alerts} alerts{routed}: fired in {self.fired_s:.1f} s, over in {self.ended_s:.1f} s; "
+            f"{self.n_alerts} alerts{to}{routed}: fired in {self.fired_s:.1f} s, over in {self.ended_s:.1f} s; "
             f"longest transaction {max(self.transactions_s):.2f} s (at most {MOST_TRANSACTION_S}), longest step "
             f"{max(self.steps_s):.1f} s (at most {MOST_STEP_S:.0f}), "
             f"p99 of {len(self.acks_s)} acks {self.ack_p99_s:.2f} s (at most {MOST_ACK_S}), "
@@ -147,14 +171,17 @@ def run(given: Given) -> Verdict:
         for is_routed in (False, True)
         for n in SIZES
     ]
+    seen.append(storm(given.folder / f"{N_OF_KINDS}-kinds", N_OF_KINDS, of_kinds=True))
     return Verdict("; ".join(one.figures() for one in seen), tuple(line for one in seen for line in one.broken()))
 
 
-def storm(folder: Path, n_alerts: int, *, is_routed: bool = False, n_hosts: int = N_HOSTS) -> Seen:
+def storm(
+    folder: Path, n_alerts: int, *, is_routed: bool = False, of_kinds: bool = False, n_hosts: int = N_HOSTS
+) -> Seen:
     """One size."""
-    seen = Seen(n_alerts, is_routed)
-    with people(folder, seen) as port:
-        settings = write_settings(folder, port, is_routed=is_routed)
+    seen = Seen(n_alerts, is_routed, of_kinds)
+    with people(folder, seen) as ports:
+        settings = write_settings(folder, ports, is_routed=is_routed, of_kinds=of_kinds)
         clock = SystemClock()
         with open_configured_store(settings) as store:
             watch_transactions(store, seen)
@@ -181,6 +208,8 @@ def storm(folder: Path, n_alerts: int, *, is_routed: bool = False, n_hosts: int 
                     put(runner, EventBatch.empty(), now_ms + AHEAD_MS)
                     wait_for(lambda: n_open(store) == 0)
                     seen.ended_s = time.monotonic() - started_s
+                    if of_kinds:
+                        wait_for(lambda: set(deliveries(store)) == {(kind, "delivered") for kind in KINDS})
                 seen.n_incidents = store.n_alerts() - n_alerts_of(store)
                 seen.n_untold, seen.n_messages = n_untold(store), n_messages(store)
             finally:
@@ -222,11 +251,20 @@ def n_untold(store: Store) -> int:
         return int(connection.execute(text(_UNTOLD)).scalar_one())
 
 
+def deliveries(store: Store) -> dict[tuple[str, str], int]:
+    """How many messages, by receiver and what came of them."""
+    with store.engine.connect() as connection:
+        counted = connection.execute(text(_DELIVERIES)).all()
+    return {(receiver, status): n for receiver, status, n in counted}
+
+
 def n_messages(store: Store) -> int:
     """Written to receivers."""
     with store.engine.connect() as connection:
         return int(connection.execute(text("SELECT count(*) FROM notifications")).scalar_one())
 
+
+_DELIVERIES = "SELECT receiver, status, count(*) FROM notifications GROUP BY receiver, status"
 
 _UNTOLD = """
 SELECT count(*) FROM alerts a WHERE a.incident_id IS NULL
@@ -298,17 +336,17 @@ def watched_health(supervisor: Supervisor, seen: Seen) -> Iterator[None]:
 
 
 @contextmanager
-def people(folder: Path, seen: Seen) -> Iterator[int]:
-    """The port of a receiver in a process that also acknowledges; what it saw is in `seen` at the end."""
+def people(folder: Path, seen: Seen) -> Iterator[Ports]:
+    """The ports of receivers in a process that also acknowledges; what it saw is in `seen` at the end."""
     (folder / "store").mkdir(parents=True)
-    settings = write_settings(folder, 9)
+    settings = write_settings(folder, Ports(9, 9))
     with open_configured_store(settings):
         pass
     words = [sys.executable, "-m", "tests.torture.storm_people", store_url(settings), str(folder)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield int(process.stdout.readline())
+            yield Ports(**json.loads(process.stdout.readline()))
             told, _ = process.communicate(timeout=60)
         finally:
             process.kill()
@@ -318,8 +356,9 @@ def people(folder: Path, seen: Seen) -> Iterator[int]:
     seen.failures += [f"{seen.n_alerts} alerts: somebody beside it failed: {text}" for text in found["failures"]]
 
 
-def write_settings(folder: Path, port: int, *, is_routed: bool = False) -> Settings:
-    """One query, an empty folder as its source, and a receiver; `is_routed`: an incident, three and a tree."""
+def write_settings(folder: Path, ports: Ports, *, is_routed: bool = False, of_kinds: bool = False) -> Settings:
+    """One query, an empty folder as its source, and a receiver; `is_routed`: an incident, three and a tree; `of_kinds`:
+    one of each kind, and a tree."""
     for name in ("queries", "history"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "queries/storm.cep").write_text(QUERY)
@@ -327,10 +366,29 @@ def write_settings(folder: Path, port: int, *, is_routed: bool = False) -> Setti
     if is_routed:
         (folder / "queries/cause.cep").write_text(INCIDENT)
     names = ("ops", "db", "on-call") if is_routed else ("ops",)
-    receivers = ", ".join(f"{name}: {{url: 'http://127.0.0.1:{port}/hook'}}" for name in names)
+    receivers = {name: {"url": f"http://127.0.0.1:{ports.http}/hook"} for name in names}
+    tree, secrets = TREE if is_routed else "", {}
+    if of_kinds:
+        known = {kind: {**SETTINGS[kind], **place_of(kind, ports)} for kind in KINDS}
+        secrets = {secret_variable(kind, name): known[kind].pop(name) for kind, name in SECRETS.items()}
+        receivers |= known
+        tree = TREE_OF_KINDS + "".join(f"    - {{receiver: {kind}, continue: true}}\n" for kind in KINDS)
     (folder / "config.yaml").write_text(
         "sources: {job_history: {enabled: true, directories: [history], interval: 1 h}}\n"
         "store: {directory: store}\nweb: {port: 0}\n"
-        f"alerting:\n  group_gap: 1 s\n  receivers: {{{receivers}}}\n{TREE if is_routed else ''}"
+        f"alerting:\n  group_gap: 1 s\n  receivers: {json.dumps(receivers)}\n{tree}"
     )
-    return load_settings(folder / "config.yaml", {})
+    return load_settings(folder / "config.yaml", secrets)
+
+
+def secret_variable(receiver: str, name: str) -> str:
+    """What is in no file."""
+    return f"CLUSTERCEP__ALERTING__RECEIVERS__{receiver.upper()}__{name.upper()}"
+
+
+def place_of(kind: str, ports: Ports) -> dict[str, str]:
+    """Where the service of a kind is."""
+    if kind == "email":
+        return {"smarthost": f"127.0.0.1:{ports.smtp}"}
+    scheme, path = ("gotify", "token") if kind == "apprise" else ("http", kind)
+    return {"url": f"{scheme}://127.0.0.1:{ports.http}/{path}"}

@@ -1,5 +1,5 @@
-"""A process beside a storm: people who acknowledge alerts, others who ask Alertmanager's API and make silences, and a
-receiver. Told over standard input when to end."""
+"""A process beside a storm: people who acknowledge alerts, others who ask Alertmanager's API and make silences, and
+receivers. Told over standard input when to end."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from app.store.alert_pages import AlertFilter
 from tests.app.alertmanager.served import Served, served
 from tests.app.alertmanager.test_silences import HOUR_MS, iso
 from tests.app.alertmanager.test_silences import body as silence_body
+from tests.slow_servers import serving
+from tests.torture.receiver_kinds import Peer
 
 PAUSE_S, API_PAUSE_S = 0.05, 0.2
 SILENCE_EACH = 10
@@ -79,11 +81,17 @@ def asking(store: Store, folder: Path, over: threading.Event, failures: list[str
 
 
 def main(store_url: str, folder: Path) -> None:
-    """The port on standard output, then one line of JSON: how long each acknowledgement and each answer of the API
+    """The ports on standard output, then one line of JSON: how long each acknowledgement and each answer of the API
     took, and what failed."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.server_port, flush=True)
+    with serving(Peer(None, is_smtp=True).serve) as mail:
+        print(json.dumps({"http": server.server_port, "smtp": int(mail.rpartition(":")[2])}), flush=True)
+        beside(store_url, folder)
+
+
+def beside(store_url: str, folder: Path) -> None:
+    """Those who acknowledge and ask, until they are told to end."""
     over = threading.Event()
 
     def until_told() -> None:

@@ -17,6 +17,13 @@ def test_a_storm_through_routes_with_incidents_is_told_whole(tmp_path: Path) -> 
     assert seen.api_s, "the API was asked meanwhile"
 
 
+def test_each_kind_of_receiver_is_told_of_a_storm(tmp_path: Path) -> None:
+    seen = storm(tmp_path, 120, of_kinds=True)
+    assert seen.unhealthy == []
+    assert seen.failures == []
+    assert seen.n_untold == 0
+
+
 def test_a_storm_is_stored_in_short_transactions_beside_people_and_health(tmp_path: Path) -> None:
     seen = storm(tmp_path, 200)
     assert seen.unhealthy == []
