@@ -1,7 +1,8 @@
 """What a person does to alerts: acknowledge, silence, end a silence. The command line, the dashboard and the API do it
 alike, and whether the person may is asked here.
 
-Each is one transaction of its own; a step that runs at the same time comes before or after it, never between.
+Each is one transaction of its own, a silence of many alerts several; a step that runs at the same time comes before or
+after it, never between.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from app.alerting.dispatch.matchers import Matchers, all_match
 from app.alerting.lifecycle import State, TransitionError
 from app.alerting.people import Person, Role
@@ -18,6 +21,7 @@ from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import NewSilence
 from app.alerting.recording.recorder import Recorder
+from app.alerting.recording.to_follow import covered_by
 from app.alerting.silencing import (
     MAX_SILENCE_MS,
     MAX_SILENCES,
@@ -42,6 +46,8 @@ from collectors.time_units import DAY_MS
 
 MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
+MOST_COVERED = 100
+"""Alerts that one transaction silences: steps wait for it."""
 MAX_ACKNOWLEDGED_MS = 31 * DAY_MS
 MAX_OPERATOR_SILENCE_MS = 7 * DAY_MS
 """Longer ones, recurring ones among them, are an admin's: they are how a failing cluster stays hidden."""
@@ -114,9 +120,7 @@ def silence(
     alert = store.alert(alert_id).alert
     matchers = matchers_of_alert(alert, every_key=every_key)
     wanted = silencing(matchers, now_ms, now_ms + duration_ms, (), now_ms)
-    with store.transaction() as writer:
-        _again(writer, alert.id)
-        return _silence(writer, wanted, by, note, now_ms).n_alerts
+    return _silence(store, wanted, by, note, now_ms, of=alert.id).n_alerts
 
 
 def silence_matching(store: Store, wanted: Silencing, by: Person, note: str, now_ms: int) -> int:
@@ -131,8 +135,7 @@ def silence_matching(store: Store, wanted: Silencing, by: Person, note: str, now
 def make_silence(store: Store, wanted: Silencing, by: Person, note: str, now_ms: int) -> NewSilence:
     """As `silence_matching`; returns its number, too."""
     by.need(Role.OPERATOR, "silence alerts")
-    with store.transaction() as writer:
-        return _silence(writer, wanted, by, note, now_ms)
+    return _silence(store, wanted, by, note, now_ms)
 
 
 def new_silence(
@@ -149,17 +152,38 @@ def new_silence(
     """As `silence_matching`, in the name of whom another program says; returns the number of the silence."""
     by.need(Role.OPERATOR, "silence alerts")
     wanted = silencing(matchers, starts_ms, ends_ms, (), now_ms)
-    with store.transaction() as writer:
-        return _silence(writer, wanted, by, note, now_ms, created_by).id
+    return _silence(store, wanted, by, note, now_ms, created_by=created_by).id
 
 
 def _silence(
-    writer: Writer, wanted: Silencing, by: Person, note: str, now_ms: int, created_by: str | None = None
+    store: Store,
+    wanted: Silencing,
+    by: Person,
+    note: str,
+    now_ms: int,
+    *,
+    of: str | None = None,
+    created_by: str | None = None,
 ) -> NewSilence:
+    """What it covers is found by reading alone, and silenced in parts, so that nobody waits long for the store; what is
+    new meanwhile, or left when the process ends in between, is silenced by the next step. `of`: an alert that has to be
+    there."""
     _check_length(wanted.ends_ms - max(wanted.starts_ms, now_ms), by)
-    if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
-        raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
-    return _recorder(writer, now_ms).silence(wanted, _actor(by), _note(note), _name(created_by))
+    actor, note = _actor(by), _note(note)
+    covered = store.read(lambda session: covered_by(session, wanted, now_ms))
+    with store.transaction() as writer:
+        if of is not None:
+            _again(writer, of)
+        if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
+            raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
+        recorder = _recorder(writer, now_ms)
+        made = recorder.silence(wanted, actor, note, _name(created_by))
+        n_alerts = recorder.cover(made, covered[:MOST_COVERED], actor, note)
+    for start in range(MOST_COVERED, len(covered), MOST_COVERED):
+        with store.transaction() as writer:
+            part = covered[start : start + MOST_COVERED]
+            n_alerts += _recorder(writer, now_ms).cover(made, part, actor, note)
+    return NewSilence(made, n_alerts)
 
 
 def _check_length(length_ms: int, by: Person) -> None:
@@ -255,11 +279,15 @@ def end_silence(store: Store, silence_id: int, by: Person, now_ms: int) -> int:
         if row is None:
             raise _no_silence(silence_id)
         matchers, holding = matchers_of_row(row), Holding(writer.silences.not_over(now_ms), now_ms)
-        n_concerned = 0
-        for found in writer.alerts.concerned_by_silences(open_too=False):
+
+    def n_concerned(session: Session) -> int:
+        n = 0
+        for found in Writer(session).alerts.concerned_by_silences(open_too=False):
             labels = labels_of_row(found["labels"], found["key"], found["query"], found["severity"])
-            n_concerned += found["open"] and all_match(matchers, labels) and holding.covering(labels) is None
-        return n_concerned
+            n += found["open"] and all_match(matchers, labels) and holding.covering(labels) is None
+        return n
+
+    return store.read(n_concerned)
 
 
 def send_again(store: Store, keys: Mapping[str | None, Sequence[str]], by: Person, now_ms: int) -> SentAgain:

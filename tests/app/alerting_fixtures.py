@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import select
+
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.options import AlertingOptions
+from app.alerting.recording.recorder import Recorder
+from app.alerting.silencing import Silencing
 from app.settings import Receiver, Severity, WebhookReceiver
+from app.store.models import AlertRow
 from engine import Expectation, Possibilities
 
 GAP_MS = 10
@@ -55,3 +60,10 @@ def receiver(**settings: Any) -> Receiver:
 def kept(ids: Sequence[str]) -> dict[str, KnownEvent]:
     """Evidence for every id."""
     return {i: KnownEvent(i, "Mapper", 1, 2, {"host": "h"}, None, f"line of {i}") for i in ids}
+
+
+def hide(recorder: Recorder, wanted: Silencing) -> int:
+    """Make a silence that covers what it can at once, as people do; returns how many alerts."""
+    silence_id = recorder.silence(wanted, "mia", "")
+    everything = recorder._writer.session.scalars(select(AlertRow.id).order_by(AlertRow.id)).all()
+    return recorder.cover(silence_id, everything, "mia", "")

@@ -30,7 +30,7 @@ from app.alerting.recording.kept import Kept
 from app.alerting.recording.labels import labels_of_new
 from app.alerting.recording.match import Match
 from app.alerting.recording.options import AlertingOptions
-from app.alerting.recording.outcome import NewSilence, Outcome
+from app.alerting.recording.outcome import Outcome
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.recording.telling import Telling
 from app.alerting.recording.to_follow import MOST_LOOKED_AT
@@ -242,18 +242,25 @@ class Recorder:
         said = "assigned to nobody" if to is None else f"assigned to {to}"
         self._record(alert, alert.state, Change(State(alert.state), f"{said}: {note}" if note else said, actor))
 
-    def silence(self, wanted: Silencing, actor: str, note: str, created_by: str | None = None) -> NewSilence:
-        """No messages for alerts that match, while it holds."""
+    def silence(self, wanted: Silencing, actor: str, note: str, created_by: str | None = None) -> int:
+        """No messages for alerts that match, while it holds; returns its number. What is there is silenced by `cover`,
+        or by the next steps."""
         row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor, created_by=created_by)
         self._writer.silences.add(row)
         vars(self).pop("_holding", None)
+        return row.id
+
+    def cover(self, silence_id: int, alert_ids: Sequence[str], actor: str, note: str) -> int:
+        """Of these alerts those are silenced that this silence covers, and that are not yet; returns how many."""
         covered = []
-        for known in self._writer.alerts.concerned_by_silences(open_too=bool(self._holding)):
-            labels = labels_of_row(known["labels"], known["key"], known["query"], known["severity"])
-            if self._is_otherwise(known) and self._holding.covering(labels) is row:
+        for known in self._writer.alerts.of_silences(alert_ids):
+            covering = self._holding.covering(
+                labels_of_row(known["labels"], known["key"], known["query"], known["severity"])
+            )
+            if covering is not None and covering.id == silence_id and self._is_otherwise(known):
                 covered.append(known["id"])
         self._follow_silences(covered, actor, note)
-        return NewSilence(row.id, len(covered))
+        return len(covered)
 
     # ---------------------------------------------------------------- episodes
 

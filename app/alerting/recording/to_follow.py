@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from app.alerting.silencing import Holding
+from app.alerting.lifecycle import State
+from app.alerting.silencing import Holding, Silencing, labels_of_row
+from app.store.models import SilenceRow
 from app.store.writing.writer import Writer
 
 MOST_LOOKED_AT = 1_000
@@ -27,4 +29,20 @@ def n_to_follow(session: Session, now_ms: int, at_most: int) -> int:
     return at_most if n_concerned == MOST_LOOKED_AT else n_changed
 
 
-__all__ = ["MOST_LOOKED_AT", "n_to_follow"]
+def covered_by(session: Session, wanted: Silencing, now_ms: int) -> list[str]:
+    """The alerts, in the order of their ids, that are not over nor silenced, and that a silence would hide now.
+
+    `session`: reading."""
+    holding = Holding([SilenceRow(**wanted.columns())], now_ms)
+    if not holding:
+        return []
+    found = Writer(session).alerts.concerned_by_silences(open_too=True)
+    return [
+        row["id"]
+        for row in found
+        if row["open"] and row["state"] != State.RESOLVED and not row["silenced"]
+        and holding.covering(labels_of_row(row["labels"], row["key"], row["query"], row["severity"]))
+    ]  # fmt: skip
+
+
+__all__ = ["MOST_LOOKED_AT", "covered_by", "n_to_follow"]

@@ -123,8 +123,12 @@ class Alerts:
         for condition in _concerned_by_silences(open_too=open_too):
             later = filtered_later(AlertRow.id > behind)
             ids.update(self._rows.session.scalars(select(AlertRow.id).where(condition, later)))
+        return self.of_silences(sorted(ids)[:at_most])
+
+    def of_silences(self, alert_ids: Sequence[str]) -> list[Row]:
+        """Columns by which silences cover alerts, in the order of these ids, which is an ascending one."""
         rows: list[Row] = []
-        for chunk in in_chunks(sorted(ids)[:at_most]):
+        for chunk in in_chunks(alert_ids):
             found = self._rows.session.execute(_OF_SILENCES.where(AlertRow.id.in_(chunk)))
             rows += sorted((row._asdict() for row in found), key=lambda row: str(row["id"]))
         return rows

@@ -15,7 +15,7 @@ from app.alerting.recording.episodes import alert_id, canonical_key, group, repo
 from app.alerting.recording.outcome import Outcome
 from app.alerting.recording.recorder import Recorder
 from app.store import Store
-from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
+from tests.app.alerting_fixtures import GAP_MS, FakeMatch, hide, kept, options, receiver
 from tests.app.silences import silencing_of
 
 OPTIONS = options(ops=receiver())
@@ -261,8 +261,8 @@ def test_acknowledged_alert_resolves_without_further_ado(store: Store) -> None:
 def test_silence_holds_back_messages_until_it_ends(any_store: Store) -> None:
     store = any_store
     with store.transaction() as writer:
-        made = Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", None, 500), "mia", "maintenance")
-    assert made.n_alerts == 0
+        made = hide(Recorder(OPTIONS, writer, kept, 100), silencing_of("slow", None, 500))
+    assert made == 0
     live(store, [FakeMatch(10, 20)], 0, now_ms=200)
     (alert,) = store.alerts()
     assert (alert.state, alert.silenced) == ("firing", True)
@@ -274,7 +274,7 @@ def test_silence_holds_back_messages_until_it_ends(any_store: Store) -> None:
 
 def test_resolved_is_not_told_to_those_who_never_heard_of_it(store: Store) -> None:
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", KEY, 5_000), "mia", "")
+        hide(Recorder(OPTIONS, writer, kept, 100), silencing_of("slow", KEY, 5_000))
     live(store, [FakeMatch(10, 20)], 0)
     live(store, [], 100)
     assert [a.state for a in store.alerts()] == ["resolved"]
@@ -284,7 +284,7 @@ def test_resolved_is_not_told_to_those_who_never_heard_of_it(store: Store) -> No
 def test_silencing_a_firing_alert(store: Store) -> None:
     live(store, [FakeMatch(10, 20)], 0)
     with store.transaction() as writer:
-        assert Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", KEY, 5_000), "mia", "").n_alerts == 1
+        assert hide(Recorder(OPTIONS, writer, kept, 100), silencing_of("slow", KEY, 5_000)) == 1
     assert [(a.state, a.silenced) for a in store.alerts()] == [("firing", True)]
 
 

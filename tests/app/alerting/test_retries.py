@@ -23,7 +23,7 @@ from app.settings import Receiver
 from app.store import Store, open_store
 from app.store.models import AlertRow, NotificationRow
 from tests.app.alerting.test_delivery import deliver_all, fill_outbox
-from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
+from tests.app.alerting_fixtures import FakeMatch, hide, kept, options, receiver
 from tests.app.silences import silencing_of
 from tests.app.webhook import webhook
 from tests.examples import examples
@@ -222,9 +222,7 @@ def test_nobody_is_told_under_a_silence_what_waited_before_it(store: Store, cloc
     told_by = courier(store, clock, post)
     told_by.deliver_pending()
     with store.transaction() as writer:
-        Recorder(options(), writer, kept, clock.now_ms()).silence(
-            silencing_of("slow", None, clock.now_ms() + 60_000), "mia", ""
-        )
+        hide(Recorder(options(), writer, kept, clock.now_ms()), silencing_of("slow", None, clock.now_ms() + 60_000))
     post.answer = lambda _task, _state: None
     clock.advance_to(clock.now_ms() + 59_000)
     write(store, clock, watermark_ms=100 if is_over else 0)

@@ -16,7 +16,7 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
 from app.store import Store
 from app.store.models import AlertRow, NotificationRow, SilenceRow
-from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
+from tests.app.alerting_fixtures import FakeMatch, hide, kept, options, receiver
 from tests.app.silences import silencing_of
 from tests.examples import examples
 
@@ -126,7 +126,7 @@ def test_a_history_that_is_read_later_ends_nothing_that_fires(store: Store) -> N
 def test_after_a_silence_the_end_of_several_is_told_once(store: Store) -> None:
     live(store, [FakeMatch(10, 20), FakeMatch(50, 60)], 5)
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 1_000).silence(silencing_of("slow", None, 2_000), "mia", "")
+        hide(Recorder(OPTIONS, writer, kept, 1_000), silencing_of("slow", None, 2_000))
     live(store, [], 100, now_ms=1_100)
     live(store, [], 100, now_ms=2_000)
     *fired, (_, is_over) = told(store)
@@ -136,7 +136,7 @@ def test_after_a_silence_the_end_of_several_is_told_once(store: Store) -> None:
 def test_after_a_silence_the_end_is_told_of_what_was_told_before_it(store: Store) -> None:
     live(store, [FakeMatch(10, 20)], 5)
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 1_000).silence(silencing_of("slow", None, 2_000), "mia", "")
+        hide(Recorder(OPTIONS, writer, kept, 1_000), silencing_of("slow", None, 2_000))
     live(store, [FakeMatch(50, 60)], 40, now_ms=1_100)  # the first one is over, the next one begins
     live(store, [], 41, now_ms=2_000)
     assert told(store) == [(10, "firing"), (50, "firing")]
@@ -154,7 +154,7 @@ def test_the_end_of_what_was_found_late_is_not_told_when_the_last_word_on_its_la
     before = [(54, "firing"), (94, "firing"), (94, "resolved")]
     assert told(store) == before
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 1_050).silence(silencing_of("slow", None, 1_065), "mia", "")
+        hide(Recorder(OPTIONS, writer, kept, 1_050), silencing_of("slow", None, 1_065))
     live(store, [FakeMatch(0, 0), FakeMatch(53, 54)], 111, now_ms=1_060)  # one is new, one was known
     live(store, [], 111, now_ms=1_070)
     assert told(store) == [(53, "firing"), *before[1:]]
@@ -212,7 +212,7 @@ def test_what_a_receiver_believes_by_labels_is_what_holds(
                 assert found is not None
                 recorder.acknowledge(found, "mia", "")
             if what == "silence":
-                recorder.silence(silencing_of("slow", None, now_ms + 25), "mia", "")
+                hide(recorder, silencing_of("slow", None, now_ms + 25))
         check_beliefs(store, silenced=bool(store.silences(now_ms)))
 
 

@@ -18,7 +18,7 @@ from app.store import Store, open_store
 from app.store.api import AlertFilter
 from app.store.models import AlertChangeRow, AlertRow, SilenceRow
 from app.store.schema import alembic_config, differences, open_database
-from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
+from tests.app.alerting_fixtures import GAP_MS, FakeMatch, hide, kept, options, receiver
 from tests.app.silences import silencing_of
 from tests.examples import examples
 
@@ -80,7 +80,7 @@ def test_what_resolves_while_silenced_is_told_after_the_silence_to_who_believes_
 
 def test_what_is_over_when_its_silence_ends_is_not_told_to_fire(store: Store) -> None:
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 100).silence(silencing_of("slow", None, 500), "mia", "")
+        hide(Recorder(OPTIONS, writer, kept, 100), silencing_of("slow", None, 500))
     step(store, (FakeMatch(10, 20),), 0, 200)
     step(store, (), 100, 600)
     assert standing(store) == [("resolved", False)]
@@ -192,7 +192,7 @@ def test_who_is_told_what(any_store: Store, steps: list[tuple[str, int, int]]) -
         writer.session.query(SilenceRow).delete()
     model, now_ms, watermark_ms = Told(), 1_000, 0
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 0).silence(silencing_of("other", None, 10_000), "mia", "")  # never matters
+        hide(Recorder(OPTIONS, writer, kept, 0), silencing_of("other", None, 10_000))  # never matters
     for what, passes_ms, n in steps:
         now_ms += passes_ms
         alerts = store.alerts()

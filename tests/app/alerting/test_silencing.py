@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pytest
 from alembic import command
@@ -10,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import column, table, text
 
+from app.alerting import operations
 from app.alerting.dispatch.intervals import interval_section, parse_interval
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
@@ -173,6 +176,37 @@ def test_a_transaction_looks_at_a_bounded_number_of_alerts_whatever_it_finds(
             n_parts += 1
     assert n_parts >= 2  # four, four, and two: what is found in the last part alone would be a third
     assert silenced(store) == {"t7"}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_silence_of_many_alerts_is_several_short_transactions(
+    store: Store, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    monkeypatch.setattr(operations, "MOST_COVERED", 3)
+    fire(store, 1_000, *(f"t{n}" for n in range(10)), "u1")
+    parts: list[int] = []
+    cover = Recorder.cover
+
+    def counted(self: Recorder, silence_id: int, alert_ids: Sequence[str], actor: str, note: str) -> int:
+        if dies and parts:
+            raise KilledError
+        parts.append(len(alert_ids))
+        return cover(self, silence_id, alert_ids, actor, note)
+
+    monkeypatch.setattr(Recorder, "cover", counted)
+    with pytest.raises(KilledError) if dies else nullcontext():
+        n = silence_matching(store, wanted('task_id=~"t.*"', 0, 5_000), Person("mia"), "quiet", 2_000)
+        assert n == 10
+    assert parts == ([3] if dies else [3, 3, 3, 1])
+    if dies:
+        assert len(silenced(store)) == 3
+        with store.transaction() as writer:
+            Recorder(OPTIONS, writer, kept, 2_001).apply_silences(100)
+    assert silenced(store) == {f"t{n}" for n in range(10)}
+
+
+class KilledError(Exception):
+    """The process ends."""
 
 
 def test_an_alert_of_a_pause_is_silenced_when_the_same_silence_holds_again(store: Store) -> None:

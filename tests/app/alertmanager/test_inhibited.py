@@ -12,7 +12,7 @@ import requests
 import yaml
 from pydantic import TypeAdapter
 
-from app.alerting.dispatch.inhibition import InhibitRule, Inhibitions
+from app.alerting.dispatch.inhibition import Inhibitions, InhibitRule
 from app.alerting.dispatch.settings import InhibitRuleSettings
 from tests.app.alertmanager.programs import alertmanager
 from tests.examples import examples
