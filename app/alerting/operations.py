@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 from app.alerting.dispatch.matchers import Matchers, all_match
 from app.alerting.lifecycle import State, TransitionError
 from app.alerting.people import Person, Role
+from app.alerting.recording.between_steps import covered_by
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import NewSilence
 from app.alerting.recording.recorder import Recorder
-from app.alerting.recording.to_follow import covered_by
 from app.alerting.silencing import (
     MAX_SILENCE_MS,
     MAX_SILENCES,
@@ -177,12 +177,12 @@ def _silence(
         if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
             raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
         recorder = _recorder(writer, now_ms)
-        made = recorder.silence(wanted, actor, note, _name(created_by))
-        n_alerts = recorder.cover(made, covered[:MOST_COVERED], actor, note)
+        made = recorder.between_steps.silence(wanted, actor, note, _name(created_by))
+        n_alerts = recorder.between_steps.cover(made, covered[:MOST_COVERED], actor, note)
     for start in range(MOST_COVERED, len(covered), MOST_COVERED):
         with store.transaction() as writer:
             part = covered[start : start + MOST_COVERED]
-            n_alerts += _recorder(writer, now_ms).cover(made, part, actor, note)
+            n_alerts += _recorder(writer, now_ms).between_steps.cover(made, part, actor, note)
     return NewSilence(made, n_alerts)
 
 

@@ -17,6 +17,7 @@ import structlog
 
 from app.alerting.notifier import Notifier
 from app.alerting.recording.batches import MOST_ALERTS
+from app.alerting.recording.between_steps import n_to_follow
 from app.alerting.recording.episodes import CreatedAlert, created_by_key
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.found import found_in
@@ -25,7 +26,6 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import Outcome
 from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import HISTORY, LIVE
-from app.alerting.recording.to_follow import n_to_follow
 from app.alerting.text import iso
 from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog

@@ -127,7 +127,7 @@ class Unstored:
             self._members_released = n_released < room
             return n_released
         if not self._silences_ended:  # after them: what is over by now need not be told to fire
-            n_ended = recorder.apply_silences(room)
+            n_ended = recorder.between_steps.follow(room)
             self._silences_ended = n_ended < room
             return n_ended
         if self._n_reports < len(self._live.reports):

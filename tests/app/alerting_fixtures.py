@@ -64,6 +64,6 @@ def kept(ids: Sequence[str]) -> dict[str, KnownEvent]:
 
 def hide(recorder: Recorder, wanted: Silencing) -> int:
     """Make a silence that covers what it can at once, as people do; returns how many alerts."""
-    silence_id = recorder.silence(wanted, "mia", "")
+    silence_id = recorder.between_steps.silence(wanted, "mia", "")
     everything = recorder._writer.session.scalars(select(AlertRow.id).order_by(AlertRow.id)).all()
-    return recorder.cover(silence_id, everything, "mia", "")
+    return recorder.between_steps.cover(silence_id, everything, "mia", "")

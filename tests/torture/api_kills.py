@@ -211,7 +211,9 @@ class Killing:
         with open_store(self.store_url, durable=False, make=False) as store:
             before = _hidden(store)
             with store.transaction() as writer:  # what is changed or ended is followed by the next step
-                Recorder(AlertingOptions(infos(), {}), writer, kept, time.time_ns() // 1_000_000).apply_silences(1_000)
+                Recorder(AlertingOptions(infos(), {}), writer, kept, time.time_ns() // 1_000_000).between_steps.follow(
+                    1_000
+                )
             after = _hidden(store)
             with store.engine.connect() as connection:
                 rows = {row.id: row for row in connection.execute(select(*_COLUMNS))}

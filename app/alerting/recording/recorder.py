@@ -14,6 +14,7 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.lifecycle import Change, State
 from app.alerting.recording import certainty
 from app.alerting.recording.batches import MOST_ALERTS, in_parts
+from app.alerting.recording.between_steps import BetweenSteps
 from app.alerting.recording.episodes import (
     NOTHING_MISSING,
     CreatedAlert,
@@ -33,12 +34,9 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import Outcome
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.recording.telling import Telling
-from app.alerting.recording.to_follow import MOST_LOOKED_AT
-from app.alerting.silencing import Holding, Silencing, ended_by, labels_of_row, reason_of
-from app.store.models import AlertRow, SilenceRow
+from app.store.models import AlertRow
 from app.store.storable import storable_values
 from app.store.writing.known_alerts import Span
-from app.store.writing.silences import Applied
 from app.store.writing.writer import Writer
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
@@ -66,8 +64,6 @@ class Recorder:
         """The kept events of the episodes that are being written, by id."""
         self._ids: dict[tuple[str, str, int], str] = {}
         """Of their alerts, by query, key and start."""
-        self._is_to_apply = False
-        """Whether the store knows by which silences alerts were looked at in this transaction."""
         self.outcome = Outcome()
 
     def live(
@@ -93,7 +89,7 @@ class Recorder:
                 self.close(ids, watermark_ms)
         while self.release_members(MOST_ALERTS):
             pass
-        while self.apply_silences(MOST_ALERTS):  # after them: what is over by now need not be told to fire
+        while self.between_steps.follow(MOST_ALERTS):  # after them: what is over by now need not be told to fire
             pass
         self.report(found.reports)
         return self.outcome
@@ -219,6 +215,11 @@ class Recorder:
     def _telling(self) -> Telling:
         return Telling(self._options, self._writer, self._members, self.outcome, self._now_ms)
 
+    @cached_property
+    def between_steps(self) -> BetweenSteps:
+        """What alerts have become by people and by the clock."""
+        return BetweenSteps(self._writer, self._telling, self._change, self._now_ms)
+
     def unacknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
         """A person looks after the alert no longer, which the next step tells; raises TransitionError when nobody
         does."""
@@ -241,26 +242,6 @@ class Recorder:
         alert.assigned_to, alert.updated_ms = to, self._now_ms
         said = "assigned to nobody" if to is None else f"assigned to {to}"
         self._record(alert, alert.state, Change(State(alert.state), f"{said}: {note}" if note else said, actor))
-
-    def silence(self, wanted: Silencing, actor: str, note: str, created_by: str | None = None) -> int:
-        """No messages for alerts that match, while it holds; returns its number. What is there is silenced by `cover`,
-        or by the next steps."""
-        row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor, created_by=created_by)
-        self._writer.silences.add(row)
-        vars(self).pop("_holding", None)
-        return row.id
-
-    def cover(self, silence_id: int, alert_ids: Sequence[str], actor: str, note: str) -> int:
-        """Of these alerts those are silenced that this silence covers, and that are not yet; returns how many."""
-        covered = []
-        for known in self._writer.alerts.of_silences(alert_ids):
-            covering = self._holding.covering(
-                labels_of_row(known["labels"], known["key"], known["query"], known["severity"])
-            )
-            if covering is not None and covering.id == silence_id and self._is_otherwise(known):
-                covered.append(known["id"])
-        self._follow_silences(covered, actor, note)
-        return len(covered)
 
     # ---------------------------------------------------------------- episodes
 
@@ -332,7 +313,8 @@ class Recorder:
         # With a route `group_wait` hides it, and receivers that its incident does not lead to are told.
         claimed = episode.is_claimed and self._options.routing is None
         covered = state is State.RESOLVED and (claimed or self._members.is_covered(alert))
-        change = lifecycle.on_late_match(state, goes_on=goes_on, silenced=self._silenced(alert), covered=covered)
+        silenced = self.between_steps.silenced(alert)
+        change = lifecycle.on_late_match(state, goes_on=goes_on, silenced=silenced, covered=covered)
         if self._change(alert, change):
             alert.open, alert.resolved_ms = True, None
             if acknowledged and acknowledged == going_on:
@@ -360,7 +342,7 @@ class Recorder:
         kept.evidence = shown.digest if bound else None
         columns, hosts = kept.shown_of(key, info)
         labels = {**self._labels(info, key, columns, bound), "severity": severity.value}
-        change = lifecycle.on_new(self._silence(labels), claimed=episode.is_claimed)
+        change = lifecycle.on_new(self.between_steps.silencing(labels), claimed=episode.is_claimed)
         # All at once: each change of an attribute would be noted for the database.
         alert = self._writer.alerts.add_gathered(
             {
@@ -510,7 +492,7 @@ class Recorder:
         if change.silenced or change.inhibited:
             self._writer.outbox.withdraw(alert, self._now_ms)
         if change.silenced is not None:
-            self._looked_for_silences()
+            self.between_steps.looked_for_silences()
         self._writer.alerts.add_change(
             {
                 "alert_id": alert.id,
@@ -526,101 +508,6 @@ class Recorder:
         if alert.state != before:
             self.outcome.n_changes[alert.query, alert.state] += 1
         self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
-
-    def _looked_for_silences(self) -> None:
-        """An alert is silenced, or not, by what holds now: where that is not by what all alerts were looked at last,
-        they have to be looked at again, also when the same silences hold then."""
-        if self._is_to_apply:
-            return
-        applied = self._writer.silences.applied()
-        if self._holding.digest not in (applied.digest, applied.towards):
-            self._writer.silences.set_applied(Applied(), self._now_ms)
-        self._is_to_apply = True
-
-    @cached_property
-    def _holding(self) -> Holding:
-        return Holding(self._writer.silences.not_over(self._now_ms), self._now_ms)
-
-    def _silenced(self, alert: AlertRow) -> str | None:
-        return self._silence(labels_of_row(alert.labels, alert.key, alert.query, alert.severity))
-
-    def _silence(self, labels: Mapping[str, str]) -> str | None:
-        silence = self._holding.covering(labels)
-        return None if silence is None else reason_of(silence)
-
-    def apply_silences(self, at_most: int) -> int:
-        """Alerts are silenced by what has begun, and no longer by what is over: those are what they have become
-        meanwhile; acknowledgements end whose time is over, and what people changed is told. Returns how many there
-        were; as many as `at_most`: there may be more."""
-        n_done = 0
-        for follow in (self._tell_changed_by_hand, self._end_acknowledgements, self._apply_silences):
-            if n_done < at_most:
-                n_done += follow(at_most - n_done)
-        return n_done
-
-    def _tell_changed_by_hand(self, at_most: int) -> int:
-        """People know no receivers: the process tells what they did."""
-        alerts = self._writer.alerts.by_ids(self._writer.alerts.to_tell(at_most))
-        self._telling.look_up(alerts)
-        for alert in alerts:
-            alert.to_tell = False
-            self._telling.change(alert, State.ACKNOWLEDGED if alert.state == State.FIRING else State.FIRING)
-        if alerts:
-            self._writer.rows.flush()
-        return len(alerts)
-
-    def _end_acknowledgements(self, at_most: int) -> int:
-        ids = self._writer.alerts.acknowledged_until(self._now_ms, at_most)
-        alerts = self._writer.alerts.by_ids(ids)
-        self._telling.look_up(alerts)
-        for alert in alerts:
-            self._change(alert, lifecycle.on_acknowledgement_end())
-        if alerts:
-            self._writer.rows.flush()
-        return len(alerts)
-
-    def _apply_silences(self, at_most: int) -> int:
-        applied, digest = self._writer.silences.applied(), self._holding.digest
-        if applied.digest == digest:
-            return 0
-        behind, other = applied.behind if applied.towards == digest else "", list[str]()
-        open_too = bool(self._holding)
-        rows = self._writer.alerts.concerned_by_silences(open_too=open_too, behind=behind, at_most=MOST_LOOKED_AT)
-        is_last = len(rows) < MOST_LOOKED_AT
-        for row in rows:
-            if len(other) == at_most:
-                is_last = False
-                break
-            behind = row["id"]
-            if self._is_otherwise(row):
-                other.append(row["id"])
-        self._follow_silences(other)
-        now_applied = Applied(digest) if is_last else Applied(None, digest, behind)
-        self._writer.silences.set_applied(now_applied, self._now_ms)
-        return len(other) if is_last else at_most  # looking at so many is a part's work, whatever is found
-
-    def _is_otherwise(self, row: Mapping[str, Any]) -> bool:
-        """Whether an alert is not as the silences say."""
-        covering = self._holding.covering(labels_of_row(row["labels"], row["key"], row["query"], row["severity"]))
-        if row["silenced"] == (covering is not None):
-            return False
-        return covering is None or (row["open"] and row["state"] != State.RESOLVED)
-
-    def _follow_silences(self, alert_ids: Sequence[str], actor: str = lifecycle.SYSTEM, note: str = "") -> None:
-        """These are silenced, or no longer, as the silences say; told in this order, which is that of their ids
-        wherever several parts of a step share them."""
-        over = self._writer.silences.over(self._now_ms) if alert_ids else []
-        alerts = self._writer.alerts.by_ids(alert_ids)
-        self._telling.look_up(alerts)
-        for alert in alerts:
-            labels = labels_of_row(alert.labels, alert.key, alert.query, alert.severity)
-            if (covering := self._holding.covering(labels)) is not None:
-                change = lifecycle.on_silence(State(alert.state), alert.silenced, actor, note or reason_of(covering))
-                self._change(alert, change)
-            else:
-                ended = None if self._holding.is_pausing(labels) else ended_by(over, labels)
-                self._change(alert, lifecycle.on_silence_end(State(alert.state), ended))
-        self._writer.rows.flush()
 
     # ----------------------------------------------------------------- reports
 

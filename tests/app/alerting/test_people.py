@@ -97,7 +97,7 @@ def test_many_acknowledgements_that_end_at_once_end_in_parts(store: Store) -> No
         operations.acknowledge(store, alert.id, MIA, "", 2_000, for_ms=1)
     with store.transaction() as writer:
         recorder = Recorder(OPTIONS, writer, kept, 3_000)
-        assert [recorder.apply_silences(3) for _ in range(4)] == [3, 3, 1, 0]
+        assert [recorder.between_steps.follow(3) for _ in range(4)] == [3, 3, 1, 0]
     assert {alert.state for alert in store.alerts()} == {"firing"}
 
 

@@ -17,7 +17,8 @@ from app.alerting.dispatch.intervals import interval_section, parse_interval
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.operations import SilenceEdit, edit_silence, end_silence, hidden_by, silence_matching
 from app.alerting.people import Person
-from app.alerting.recording import recorder
+from app.alerting.recording import between_steps
+from app.alerting.recording.between_steps import BetweenSteps
 from app.alerting.recording.found import found_in
 from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.report_rows import LIVE
@@ -154,7 +155,7 @@ def test_more_alerts_than_a_step_takes_are_looked_at_by_the_next_ones(store: Sto
 
     def apply(now_ms: int) -> int:
         with store.transaction() as writer:
-            return Recorder(OPTIONS, writer, kept, now_ms).apply_silences(3)
+            return Recorder(OPTIONS, writer, kept, now_ms).between_steps.follow(3)
 
     assert [apply(2_000), apply(2_001)] == [3, 3]
     fire(store, 2_002, "t8", "u1")  # a step takes all that is left
@@ -167,12 +168,12 @@ def test_more_alerts_than_a_step_takes_are_looked_at_by_the_next_ones(store: Sto
 def test_a_transaction_looks_at_a_bounded_number_of_alerts_whatever_it_finds(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(between_steps, "MOST_LOOKED_AT", 4)
     fire(store, 1_000, *(f"t{n}" for n in range(10)))
     silence_matching(store, wanted('task_id="t7"', 2_000, 5_000), Person("mia"), "", 1_000)
     n_parts = 0
     with store.transaction() as writer:
-        while Recorder(OPTIONS, writer, kept, 2_000).apply_silences(3):
+        while Recorder(OPTIONS, writer, kept, 2_000).between_steps.follow(3):
             n_parts += 1
     assert n_parts >= 2  # four, four, and two: what is found in the last part alone would be a third
     assert silenced(store) == {"t7"}
@@ -185,15 +186,15 @@ def test_a_silence_of_many_alerts_is_several_short_transactions(
     monkeypatch.setattr(operations, "MOST_COVERED", 3)
     fire(store, 1_000, *(f"t{n}" for n in range(10)), "u1")
     parts: list[int] = []
-    cover = Recorder.cover
+    cover = BetweenSteps.cover
 
-    def counted(self: Recorder, silence_id: int, alert_ids: Sequence[str], actor: str, note: str) -> int:
+    def counted(self: BetweenSteps, silence_id: int, alert_ids: Sequence[str], actor: str, note: str) -> int:
         if dies and parts:
             raise KilledError
         parts.append(len(alert_ids))
         return cover(self, silence_id, alert_ids, actor, note)
 
-    monkeypatch.setattr(Recorder, "cover", counted)
+    monkeypatch.setattr(BetweenSteps, "cover", counted)
     with pytest.raises(KilledError) if dies else nullcontext():
         n = silence_matching(store, wanted('task_id=~"t.*"', 0, 5_000), Person("mia"), "quiet", 2_000)
         assert n == 10
@@ -201,7 +202,7 @@ def test_a_silence_of_many_alerts_is_several_short_transactions(
     if dies:
         assert len(silenced(store)) == 3
         with store.transaction() as writer:
-            Recorder(OPTIONS, writer, kept, 2_001).apply_silences(100)
+            Recorder(OPTIONS, writer, kept, 2_001).between_steps.follow(100)
     assert silenced(store) == {f"t{n}" for n in range(10)}
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import delete, event, select
 
 from app.alerting import operations
 from app.alerting.people import Person
-from app.alerting.recording import recorder, to_follow
+from app.alerting.recording import between_steps
 from app.alerting.recording.found import found_in
 from app.alerting.recording.recorder import Recorder
 from app.alerting.silencing import read_matchers, silencing
@@ -320,8 +320,7 @@ def test_what_people_and_the_clock_changed_is_told_in_parts(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A step that finds nothing, and has to follow many: people wait for no transaction that does all of it."""
-    monkeypatch.setattr(to_follow, "MOST_LOOKED_AT", 3)
-    monkeypatch.setattr(recorder, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(between_steps, "MOST_LOOKED_AT", 3)
     live(store, many(9), 0)
     mia = Person("mia")
     if "silenced" not in what:
