@@ -21,7 +21,7 @@ from collectors.folder_watch import FolderWatch, WatchOptions
 from collectors.lifecycle import EventRows, clean_text
 from collectors.logs.columns import lines_of, pattern_of, starts_of, with_mark
 from collectors.logs.tail import LogTail
-from collectors.logs.times import MAX_RAW_CHARS, zone_named
+from collectors.logs.times import zone_named
 
 POSITION_VERSION = 1
 
@@ -215,7 +215,7 @@ class JobClientLogCollector:
                 t_ms = reader.time_of(text)
                 if t_ms is not None and t_ms > now_ms:
                     return int(starts[index])
-            reader.take(text, first_number + index, printable(text, MAX_RAW_CHARS))
+            reader.take(text, first_number + index)
             index += 1
         return len(data)
 

@@ -110,6 +110,8 @@ class ClientLine:
 
 def client_line(text: str, zone: tzinfo) -> ClientLine | None:
     """The client's record that this line begins; None for any other line."""
+    if "Job" not in text and "YarnClientImpl" not in text:
+        return None  # most lines, as the counters
     found = LINE.match(text[:MAX_LINE_CHARS])
     if found is None:
         return None

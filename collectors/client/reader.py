@@ -20,6 +20,7 @@ from collectors.client.counters import MAX_BLOCK_LINES, CounterBlock, attributes
 from collectors.client.lines import ClientLine
 from collectors.hadoop_ids import job_of, kind_of, task_of
 from collectors.identity import lifecycle_id, record_id
+from collectors.logs.times import MAX_RAW_CHARS
 
 MAX_TEXT_CHARS, MAX_TEXT_LINES = 2_000, 60
 """Of the diagnostics of one attempt or job."""
@@ -40,11 +41,12 @@ class ConsoleReader:
         self._path = shown_path
         self._abandon_ms = abandon_ms
         self._file = file
-        self._number, self._raw = 0, ""
+        self._number, self._text = 0, ""
+        self._parsed: tuple[str, ClientLine | None] = "", None
 
     def time_of(self, text: str) -> int | None:
         """When this line was written; None: it has no date of the client's or of a scheduler."""
-        line = of.client_line(text, self._zone)
+        line = self._line(text)
         if line is not None:
             return None if line.times is None else line.times[0]
         plain = of.unwrapped(text)
@@ -54,11 +56,16 @@ class ConsoleReader:
         times = None if plain == text else of.wrapped_time(text, self._zone)
         return None if times is None else times[0]
 
-    def take(self, text: str, number: int, raw: str) -> None:
-        """Take a line without its end; `raw` is it as it may be shown."""
+    def _line(self, text: str) -> ClientLine | None:
+        if self._parsed[0] is not text:
+            self._parsed = text, of.client_line(text, self._zone)
+        return self._parsed[1]
+
+    def take(self, text: str, number: int) -> None:
+        """Take a line without its end."""
         console = self._console
-        self._number, self._raw = number, raw
-        line = of.client_line(text, self._zone)
+        self._number, self._text = number, text
+        line = self._line(text)
         if console.block is not None and self._counter(line, text):
             return
         if line is not None:
@@ -297,7 +304,9 @@ class ConsoleReader:
         elif line.times is None:
             self._without_time()
         if int(found[1]):
-            self._console.block = CounterBlock(job_id, line.times, line.thread, int(found[1]), self._number, self._raw)
+            self._console.block = CounterBlock(
+                job_id, line.times, line.thread, int(found[1]), self._number, self._raw()
+            )
 
     def _submitted(self, _: ClientLine, found: re.Match[str]) -> None:
         self._remember(found[1], None)
@@ -384,7 +393,7 @@ class ConsoleReader:
         if event_id is None:
             assert job_id is not None
             event_id = lifecycle_id(event_type, job_id)
-        return Told(event_type, event_id, line.times, job_id, told, self._number, self._place(), self._raw)
+        return Told(event_type, event_id, line.times, job_id, told, self._number, self._place(), self._raw())
 
     def _alive(self, line: ClientLine, job_id: str) -> None:
         job = self._console.jobs.get(job_id)
@@ -398,6 +407,10 @@ class ConsoleReader:
             "have the scheduler put a time before each line"
         )
         self._problems.report(self._place(), "no_time", message, key=(self._file, "no_time"))
+
+    def _raw(self) -> str:
+        """The line as it may be shown: most are not."""
+        return printable(self._text, MAX_RAW_CHARS)
 
     def _place(self) -> str:
         return f"{self._path}:{self._number}"
