@@ -168,7 +168,7 @@ def test_how_a_job_of_hadoop_1_ended_is_not_made_up(tmp_path: Path) -> None:
 
 def test_why_a_job_failed_may_take_several_lines(tmp_path: Path) -> None:
     why = f"Application {APPLICATION} failed 2 times due to AM Container exited with exitCode: 1"
-    lines = [
+    lines: list[Line] = [
         (5, "mapreduce.Job", f"Running job: {JOB}"),
         (9, "mapreduce.Job", f"Job {JOB} failed with state FAILED due to: {why}"),
         "Failing this attempt.Diagnostics: Exception from container-launch.",
@@ -268,20 +268,20 @@ def test_threads_tell_the_jobs_of_one_program_apart(tmp_path: Path) -> None:
 
 def test_counters_of_jobs_that_end_together(tmp_path: Path) -> None:
     ends = [(9, "mapreduce.Job", f"Job {job} completed successfully") for job in (JOB, OTHER)]
-    lines = [*ends, (9, "mapreduce.Job", "Counters: 8"), *COUNTERS, (9, "mapreduce.Job", "Counters: 8"), *COUNTERS]
-    put(tmp_path, console(lines))
+    once: list[Line] = [(9, "mapreduce.Job", "Counters: 8"), *COUNTERS]
+    put(tmp_path, console([*ends, *once, *once]))
     found = polled(tmp_path)
     assert told(found, "ClientJobCounters") == []
     assert kinds(found) == ["ambiguous", "no_job"]
-    later = [ends[0], (9 + 601, "mapreduce.Job", "Counters: 8"), *COUNTERS]
+    later: list[Line] = [ends[0], (9 + 601, "mapreduce.Job", "Counters: 8"), *COUNTERS]
     put(tmp_path, console(later))
     assert kinds(polled(tmp_path)) == ["no_job"]
 
 
 def test_a_client_that_was_killed_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     """A file that each day's run is appended to."""
-    day = [(10, "mapreduce.Job", f"Running job: {JOB}"), (20, "mapreduce.Job", " map 10% reduce 0%")]
-    next_day = [
+    day: list[Line] = [(10, "mapreduce.Job", f"Running job: {JOB}"), (20, "mapreduce.Job", " map 10% reduce 0%")]
+    next_day: list[Line] = [
         (50_000, "mapreduce.Job", f"Running job: {OTHER}"),
         (50_001, "mapreduce.Job", " map 0% reduce 0%"),
     ]
@@ -299,13 +299,13 @@ def test_progress_goes_back_when_the_application_master_is_started_again(tmp_pat
 
 
 def test_lines_of_one_second_are_events_of_their_own(tmp_path: Path) -> None:
-    lines = [(1, "mapreduce.Job", f" map {percent}% reduce 0%") for percent in (10, 20, 20, 20)]
+    lines: list[Line] = [(1, "mapreduce.Job", f" map {percent}% reduce 0%") for percent in (10, 20, 20, 20)]
     rows = read(tmp_path, [(0, "mapreduce.Job", f"Running job: {JOB}"), *lines], "ClientJobProgress")
     assert len({row["event_id"] for row in rows}) == len(rows) == 4
 
 
 def test_lines_of_no_job(tmp_path: Path) -> None:
-    lines = [
+    lines: list[Line] = [
         (1, "mapreduce.Job", " map 10% reduce 0%"),
         (2, "mapreduce.Job", " map 20% reduce 0%"),
         (3, "mapreduce.Job", "Counters: 8"),
@@ -325,7 +325,7 @@ def test_lines_of_no_job(tmp_path: Path) -> None:
 
 def test_jobs_in_the_client_itself_are_told_and_left_out(tmp_path: Path) -> None:
     local = "job_local1234_0001"
-    lines = [
+    lines: list[Line] = [
         (1, "mapreduce.Job", f"Running job: {local}"),
         (2, "mapreduce.Job", " map 10% reduce 0%"),
         (2, "mapreduce.Job", f"Task Id : {attempt(job=local)}, Status : FAILED"),
@@ -340,7 +340,7 @@ def test_jobs_in_the_client_itself_are_told_and_left_out(tmp_path: Path) -> None
 
 def test_a_job_that_was_not_submitted(tmp_path: Path) -> None:
     staging = "/tmp/hadoop-yarn/staging/ann/.staging"
-    lines = [
+    lines: list[Line] = [
         (1, "mapreduce.JobSubmitter", f"Cleaning up the staging area {staging}/{JOB}"),
         'Exception in thread "main" java.io.IOException: Failed to run job : Queue root.q is full',
         "\tat org.apache.hadoop.mapred.YARNRunner.submitJob(YARNRunner.java:306)",
@@ -396,7 +396,7 @@ def test_growing_restarted_and_replayed_it_tells_the_same(tmp_path: Path, lines:
     slow = tmp_path / "slow"
     slow.mkdir()
     reader = JobClientLogCollector(JobClientLogOptions(slow))
-    grown = []
+    grown: list[dict[str, Any]] = []
     for end in range(0, len(data) + 97, 97):
         put(slow, data[:end])
         grown += told(reader.poll(NOW + end))
@@ -408,7 +408,8 @@ def test_growing_restarted_and_replayed_it_tells_the_same(tmp_path: Path, lines:
     grown.sort(key=lambda row: row["source_seq"])
     assert [values(row, *names) for row in grown] == [values(row, *names) for row in expected]
 
-    replayed, clocked = JobClientLogCollector(JobClientLogOptions(whole)), []
+    replayed = JobClientLogCollector(JobClientLogOptions(whole))
+    clocked: list[dict[str, Any]] = []
     for second in range(0, 60):
         found = replayed.poll(DAY_MS + second * 1_000)
         rows = told(found)
@@ -504,7 +505,7 @@ def test_carriage_returns_rubbish_and_long_lines(tmp_path: Path) -> None:
 
 
 def test_hostile_text_is_shown_and_bounded(tmp_path: Path) -> None:
-    lines = [
+    lines: list[Line] = [
         (1, "mapreduce.Job", f"Running job: {JOB}"),
         (2, "mapreduce.Job", f"Task Id : {attempt()}, Status : FAILED"),
         *["\x1b[2J\u202e" + "y" * 900] * 200,
@@ -538,7 +539,7 @@ def test_options_and_positions_that_cannot_work(tmp_path: Path) -> None:
 
 
 def test_every_attribute_of_the_table_is_told(tmp_path: Path) -> None:
-    more = [
+    more: list[Line] = [
         (50, "mapreduce.JobSubmitter", f"Cleaning up the staging area /staging/ann/.staging/{OTHER}"),
         "Exception: no",
         (51, "mapreduce.Job", f"Job {OTHER} failed with state KILLED due to: a user"),
