@@ -135,6 +135,19 @@ class HdfsAuditSource(Source):
     hold_future: bool = True
 
 
+class JobClientLogSource(Source):
+    """Files with what clients of MapReduce jobs print."""
+
+    directory: AnchoredPath | None = None
+    host: str | None = None
+    name_pattern: str | None = None
+    time_zone: str = "UTC"
+    hold_ms: DurationMs = Field(default=10_000, ge=0)
+    abandon_ms: DurationMs = Field(default=12 * HOUR_MS, ge=0)
+    revisit_ms: DurationMs = Field(default=60_000, ge=0)
+    hold_future: bool = True
+
+
 class SparkEventsSource(Source):
     """Event logs of Spark applications in one folder."""
 
@@ -362,6 +375,7 @@ class Sources(Section):
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
     daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
     hdfs_audit: HdfsAuditSource = Field(default_factory=HdfsAuditSource)
+    job_client_log: JobClientLogSource = Field(default_factory=JobClientLogSource)
     spark_events: SparkEventsSource = Field(default_factory=SparkEventsSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
     jmx: JmxSource = Field(default_factory=JmxSource)

@@ -1,4 +1,4 @@
-"""How fast logs of daemons, audit logs and event logs of Spark are read, beside a plain scan of the same bytes."""
+"""How fast logs of daemons and clients, audit logs and event logs of Spark are read, beside a plain scan of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from collectors.base import Collector
+from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
 from collectors.logs.daemon_lines import CLIENT_TRACE, READERS
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
+from tests.collectors.client.consoles import HADOOP3, console
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 RECORDED = FIXTURES / "daemon_logs"
@@ -34,6 +36,7 @@ def main(n_bytes: int = N_BYTES) -> list[list[Any]]:
         _row("NameNode, low thresholds", "hadoop-hdfs-namenode-n1.log", namenode, n_bytes, _daemon),
         _row("DataNode, low thresholds", "hadoop-hdfs-datanode-n1.log", datanode, n_bytes, _daemon),
         _row("audit log", "hdfs-audit.log", audit, n_bytes, _audit),
+        _row("job client log", "job.log", console(HADOOP3).encode(), n_bytes, _client),
         _row("Spark event log", SPARK_LOG.name, spark, n_bytes, _spark),
     ]
 
@@ -44,6 +47,10 @@ def _daemon(root: Path, n_bytes: int) -> Collector:
 
 def _audit(root: Path, n_bytes: int) -> Collector:
     return HdfsAuditCollector(HdfsAuditOptions(root, max_bytes_per_poll=n_bytes))
+
+
+def _client(root: Path, n_bytes: int) -> Collector:
+    return JobClientLogCollector(JobClientLogOptions(root, max_bytes_per_poll=n_bytes))
 
 
 def _spark(root: Path, n_bytes: int) -> Collector:

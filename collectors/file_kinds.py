@@ -10,6 +10,7 @@ JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen
 CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
 JOB_CONF = "job configuration"
 AUDIT_LOG = "HDFS audit log"
+JOB_CLIENT_LOG = "job client log"
 SPARK_EVENTS = "Spark event log"
 
 HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
@@ -17,7 +18,11 @@ RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
 SPARK_BEGINS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:org\.apache\.spark\.)?[\w.$]*SparkListener')
 LOG_BEGINS = re.compile(rb"(?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d/\d\d )\d\d:\d\d:\d\d")
 
+CLIENT_LINE = re.compile(rb"Running job: job_\d|Task Id : attempt_\d|[ :]map \d{1,3}% {1,2}reduce \d{1,3}%")
+"""In what a job's client prints; what its program prints may come first."""
+
 MAX_LOOKED_AT_BYTES = 1 << 16
+MAX_LOOKED_THROUGH_BYTES = 1 << 20
 CLIENT_TRACE = re.compile(rb"^.{10,200}?clienttrace: +src: ", re.MULTILINE | re.IGNORECASE)
 
 
@@ -40,6 +45,8 @@ def kind_by_content(data: bytes) -> tuple[str | None, str]:
         if b'"jobID"' in begin:
             return RUMEN, ""
         return None, "a network topology" if b'"children"' in begin else "JSON, but no trace of jobs"
+    if CLIENT_LINE.search(data, 0, MAX_LOOKED_THROUGH_BYTES) and b"\0" not in begin:
+        return JOB_CLIENT_LOG, ""
     if CLIENT_TRACE.search(begin):
         return None, "a log of ClientTrace lines (who read and wrote which blocks) whose name tells no daemon and host"
     if LOG_BEGINS.match(begin):
@@ -56,6 +63,7 @@ __all__ = [
     "DAEMON_LOG",
     "HADOOP1",
     "JHIST",
+    "JOB_CLIENT_LOG",
     "LOG_BEGINS",
     "MAX_LOOKED_AT_BYTES",
     "RRD",

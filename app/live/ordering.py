@@ -116,7 +116,8 @@ class Order:
         message = (
             f"{self.n_waiting:,} events wait for it, more than sources.max_waiting_events ({self._most_waiting:,}): "
             f"{stands}, the others at {iso(others_ms)} or later. They go on without it until it is half as far behind; "
-            "what it tells of the time before them is kept as late and takes no part in matching"
+            "what it tells of the time before them is kept as late and takes no part in matching. One that only has "
+            "much to read catches up by itself; else look at its lateness and at its machine's clock"
         )
         step.problems.append(NewProblem(source, source, "left_out", message))
 

@@ -15,6 +15,7 @@ from app.process.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError, SourceUnavailableError
+from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
 from collectors.ganglia.gmond import GmondCollector, GmondOptions
 from collectors.ganglia.gmond_link import Ask
 from collectors.ganglia.gmond_udp import GmondUdpCollector, GmondUdpOptions
@@ -234,6 +235,27 @@ def _hdfs_audit(settings: Settings, rank: int) -> Source:
     return Source(HdfsAuditCollector(options))
 
 
+def _job_client_log(settings: Settings, rank: int) -> Source:
+    section = settings.sources.job_client_log
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = JobClientLogOptions(
+        root=section.directory,
+        host=section.host,
+        hosts=settings.sources.hosts,
+        zone=section.time_zone,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hold_ms=section.hold_ms,
+        abandon_ms=section.abandon_ms,
+        revisit_ms=section.revisit_ms,
+        hold_future=section.hold_future,
+    )
+    if section.name_pattern is not None:
+        options = replace(options, name_pattern=section.name_pattern)
+    return Source(JobClientLogCollector(options))
+
+
 def _spark_events(settings: Settings, rank: int) -> Source:
     section = settings.sources.spark_events
     if section.directory is None:
@@ -379,6 +401,7 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "container_log": _container_log,
     "daemon_log": _daemon_log,
     "hdfs_audit": _hdfs_audit,
+    "job_client_log": _job_client_log,
     "spark_events": _spark_events,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,

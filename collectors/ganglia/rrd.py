@@ -275,14 +275,28 @@ class GangliaRrdCollector:
                 samples.add(series, rows)
             series.consumed_s = final_s
             return
+        oldest_s = oldest_start_s(finest, series.header.updated_s)
         if start_s is None:
-            start_s = max(oldest_start_s(finest, series.header.updated_s), (now_ms - self._options.backfill_ms) // 1000)
+            start_s = max(oldest_s, (now_ms - self._options.backfill_ms) // 1000)
+        else:
+            self._note_missed(oldest_s, now_ms)
         if final_s <= start_s:
             return
         for rows in read_rows(file.path, series.header, series.layout, start_s, final_s):
             self._note_gaps(series, rows)
             samples.add(series, rows)
         series.consumed_s = final_s
+
+    def _note_missed(self, oldest_s: int, now_ms: int) -> None:
+        """Report once what stands in no finest archive any more, as nothing was read for so long."""
+        if self._watermark_ms is None or oldest_s * 1000 <= self._watermark_ms:
+            return
+        missed_s = oldest_s - self._watermark_ms // 1000
+        message = (
+            f"{missed_s} s of samples from {self._watermark_ms // 1000} s after the epoch on are left out: nothing was "
+            "read for longer than the finest archives reach back; `clustercep ingest` reads the coarser ones"
+        )
+        self._problems.report(str(self._root), "missed", message, key=("missed", now_ms))
 
     def _note_gaps(self, series: _Series, rows: Rows) -> None:
         """Report each run of unknown rows once; before the first value that a file ever had there is no gap."""

@@ -73,32 +73,17 @@ def oldest_start_s(archive: Archive, updated_s: int) -> int:
     return updated_s // archive.step_s * archive.step_s - archive.n_rows * archive.step_s
 
 
-def plan_reads(layout: RrdLayout, updated_s: int, start_s: int, end_s: int) -> list[tuple[int, int, int]]:
-    """(step, start, end) of the reads that cover (start_s, end_s], oldest first, each as fine as is still there.
-
-    Rows of two reads never overlap; a coarser row is left out when part of it is before `start_s` or after `end_s`.
-    """
-    reads: list[tuple[int, int, int]] = []
-    upper_s = end_s
-    for archive in layout.archives:
-        step_s = archive.step_s
-        lower_s = max(start_s, oldest_start_s(archive, updated_s))
-        aligned_lower_s = -(-lower_s // step_s) * step_s
-        aligned_upper_s = upper_s // step_s * step_s
-        if aligned_upper_s > aligned_lower_s:
-            reads.append((step_s, aligned_lower_s, aligned_upper_s))
-            upper_s = aligned_lower_s
-        if lower_s <= start_s:
-            break
-    return reads[::-1]
-
-
 def read_rows(path: str, header: RrdHeader, layout: RrdLayout, start_s: int, end_s: int) -> list[Rows]:
-    """The rows that end in (start_s, end_s], all final: end_s is at most the file's last update in `header`."""
+    """The rows of the finest archive that end in (start_s, end_s], as far as it still has them: none or one read.
+
+    All are final: end_s is at most the file's last update in `header`.
+    """
+    finest = layout.archives[0]
 
     def read(updated_s: int) -> list[Rows]:
-        reads = plan_reads(layout, updated_s, start_s, end_s)
-        return [_fetch(path, layout.value_idx, *read) for read in reads]
+        lower_s = -(-max(start_s, oldest_start_s(finest, updated_s)) // finest.step_s) * finest.step_s
+        upper_s = end_s // finest.step_s * finest.step_s
+        return [_fetch(path, layout.value_idx, finest.step_s, lower_s, upper_s)] if lower_s < upper_s else []
 
     return _untorn(path, header, read)
 

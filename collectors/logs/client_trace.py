@@ -43,6 +43,8 @@ def client_trace(message: str, host_named: Callable[[str], str]) -> dict[str, An
 def _host(address: str) -> str:
     host = address.lstrip("/")
     name, colon, port = host.rpartition(":")
+    if name.startswith("[") and name.endswith("]"):
+        return name[1:-1]  # an IPv6 address
     return name if colon and port.isdecimal() else host
 
 

@@ -67,6 +67,8 @@ class LogTail:
     problems: ProblemLog
     begins_record: Callable[[bytes], bool]
     """Whether a line begins as records of such logs do: a file whose first lines all do not is of another kind."""
+    expected: str = "begins with a time as Hadoop's log lines do"
+    """What that is, in words."""
     positions: dict[str, TailPosition] = field(default_factory=dict)
     goes_on: bool = False
     """Whether `read_new` came further and has left something for next time."""
@@ -159,7 +161,7 @@ class LogTail:
                 position.offset += len(tail)
                 position.skipping, tail = True, b""
         if not is_known_kind and (position.n_lines or b"\0" in tail):
-            message = f"none of its first {position.n_lines} lines begins with a time as Hadoop's log lines do: no log?"
+            message = f"none of its first {position.n_lines} lines {self.expected}: no log?"
             if begins.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
                 message += " It begins as UTF-16 does; expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8)"
             self.problems.report(file.path, "not_log", message, key=(file.key, "form"))

@@ -272,7 +272,8 @@ def _count(item: Mapping[str, Any], name: str) -> int | None:
 
 
 def _host(address: object) -> str | None:
-    """host of "host:port"."""
+    """host of "host:port", of an IPv6 address without its brackets, as settings name it."""
     if not isinstance(address, str) or not address or address == "N/A":
         return None
-    return clean_text(address.rpartition(":")[0] or address)
+    host = address.rpartition("]")[0] if address.startswith("[") else address.rpartition(":")[0]
+    return clean_text(host.removeprefix("[") or address)

@@ -89,7 +89,7 @@ def main(args: Sequence[str]) -> int:
     )
     if asked.time_zone is not None:
         zone = asked.time_zone
-        options = replace(options, container_zone=zone, daemon_zone=zone, audit_zone=zone)
+        options = replace(options, container_zone=zone, daemon_zone=zone, audit_zone=zone, client_zone=zone)
     if asked.layout is not None:
         options = replace(options, layout=asked.layout)
     check_options(options)
@@ -216,6 +216,9 @@ def options_of(settings: Settings) -> IngestOptions:
         audit_zone=sources.hdfs_audit.time_zone,
         audit_pattern=sources.hdfs_audit.name_pattern or AUDIT_NAME_PATTERN,
         audit_host=sources.hdfs_audit.host,
+        client_zone=sources.job_client_log.time_zone,
+        client_pattern=sources.job_client_log.name_pattern,
+        client_host=sources.job_client_log.host,
         metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), settings.load.metric))),
         load=load_options(settings),
         clock_skew=clock_skew_of(settings),
@@ -228,6 +231,7 @@ def check_options(options: IngestOptions) -> None:
         zone_named(options.container_zone)
         zone_named(options.daemon_zone)
         zone_named(options.audit_zone)
+        zone_named(options.client_zone)
         PathLayout.of(options.layout, frozenset({"container"}))
         ContainerLogOptions(Path(), roles=options.roles)
     except OptionError as error:

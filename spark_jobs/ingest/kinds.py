@@ -40,6 +40,9 @@ class IngestOptions:
     audit_zone: str = "UTC"
     audit_pattern: str = AUDIT_NAME_PATTERN
     audit_host: str | None = None
+    client_zone: str = "UTC"
+    client_pattern: str | None = None
+    client_host: str | None = None
     metrics: tuple[str, ...] = DEFAULT_METRICS
     load: LoadOptions = field(default_factory=LoadOptions)
     clock_skew: ClockSkewBounds = EXACT_CLOCKS

@@ -11,6 +11,7 @@ from collectors.file_kinds import (
     DAEMON_LOG,
     HADOOP1,
     JHIST,
+    JOB_CLIENT_LOG,
     LOG_BEGINS,
     RRD,
     RUMEN,
@@ -26,6 +27,7 @@ _LOOKED_FOR: Mapping[str, str] = {
     CONTAINER_LOG: "tells of a task's end or of a fetched map output",
     DAEMON_LOG: "tells of a node that is lost or of anything else that such logs are read for (docs/signals.md)",
     AUDIT_LOG: "is of an operation",
+    JOB_CLIENT_LOG: "no dated line of it tells of a job that its client waits for",
 }
 
 MOST_LOOKED_AT = 1 << 20

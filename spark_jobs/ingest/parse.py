@@ -6,6 +6,7 @@ clock past everything, until it has given all.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collectors.base import Collector, Problem, ProblemLog
+from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
 from collectors.file_kinds import (
     AUDIT_LOG,
     CONTAINER_LOG,
     DAEMON_LOG,
     HADOOP1,
     JHIST,
+    JOB_CLIENT_LOG,
     JOB_CONF,
     RRD,
     RUMEN,
@@ -258,6 +261,25 @@ def _rrd(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
         yield from _collected(collector, RRD, {str(path): file}, _finest_ms(path))
 
 
+def _job_client_log(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    named = re.fullmatch(options.client_pattern, file.name) if options.client_pattern is not None else None
+    with tempfile.TemporaryDirectory(prefix="clustercep-") as folder:
+        path = _written(Path(folder), ("client.log",), file.data)  # recognised by its content, whatever its name
+        collector = JobClientLogCollector(
+            JobClientLogOptions(
+                Path(folder),
+                host=(named.groupdict().get("host") if named else None) or options.client_host,
+                hosts=options.hosts,
+                zone=options.client_zone,
+                source_rank=options.rank(JOB_CLIENT_LOG),
+                hold_ms=ABANDON_MS,
+                hold_future=False,
+                max_bytes_per_poll=_enough([file]),
+            )
+        )
+        yield from _collected(collector, JOB_CLIENT_LOG, {str(path): file})
+
+
 def _finest_ms(path: Path) -> int | None:
     """Resolution of an RRD's finest archive; None for what is none: its collector tells."""
     try:
@@ -302,6 +324,7 @@ _READERS: Mapping[str, Callable[[ReadFile, IngestOptions], Iterator[pa.Table]]] 
     RUMEN: _rumen,
     RRD: _rrd,
     JOB_CONF: _job_conf,
+    JOB_CLIENT_LOG: _job_client_log,
     SPARK_EVENTS: _spark_log,
 }
 

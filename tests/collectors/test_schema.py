@@ -29,12 +29,16 @@ SPARK_TYPES = {
     "SparkTaskEnd", "SparkFetchFailed", "SparkExecutorAdded", "SparkExecutorRemoved",
 }  # fmt: skip
 CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated"}
+CONSOLE_TYPES = {
+    "ClientJobStart", "ClientJobProgress", "ClientAttemptEnd", "ClientJobEnd", "ClientJobCounters", "ClientRunEnd",
+    "ClientLaunchFailed",
+}  # fmt: skip
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
     "AttemptCounters", "JobCounters", "JobSettings", "HdfsOperations",
-} | JMX_TYPES | DAEMON_TYPES | CLIENT_TYPES | SPARK_TYPES  # fmt: skip
+} | JMX_TYPES | DAEMON_TYPES | CLIENT_TYPES | CONSOLE_TYPES | SPARK_TYPES  # fmt: skip
 
 
 def emitted(tmp_path: Path) -> list[EventBatch]:
@@ -69,7 +73,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
     not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"} | JMX_TYPES
-    not_here |= DAEMON_TYPES | CLIENT_TYPES | SPARK_TYPES | {"HdfsOperations"}
+    not_here |= DAEMON_TYPES | CLIENT_TYPES | CONSOLE_TYPES | SPARK_TYPES | {"HdfsOperations"}
     not_here |= {"AttemptCounters", "JobCounters", "JobSettings"}  # read in bulk alone
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():

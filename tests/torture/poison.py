@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from collectors.base import Collected, Collector, Problem
+from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
@@ -38,6 +39,7 @@ from spark_jobs.ingest.rows import PROBLEM
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rrds
+from tests.collectors.client import consoles
 from tests.collectors.logs.test_daemon_log import NODE
 from tests.collectors.positions import saved
 from tests.collectors.prometheus import exporters
@@ -135,6 +137,11 @@ KINDS: dict[str, Kind] = {
         lambda chosen: _AUDIT.encode(),
         lambda n: (f"hdfs-audit-nn{n}.log",),
         lambda root: HdfsAuditCollector(HdfsAuditOptions(root)),
+    ),
+    "job client logs": Kind(
+        lambda chosen: consoles.console(chosen.choice((consoles.HADOOP3, consoles.HADOOP1))).encode(),
+        lambda n: (f"run{n % 3}", f"job{n}.log"),
+        lambda root: JobClientLogCollector(JobClientLogOptions(root, revisit_ms=20_000)),
     ),
     "Spark event logs": Kind(
         lambda chosen: spark_logs.recorded(chosen.choice(spark_logs.CODECS)),

@@ -18,6 +18,7 @@ from app.alertmanager.silences import silence_uuid
 from app.event_file import EventFileError, read_event_file
 from app.store import open_store
 from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
+from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
 from collectors.ganglia.packets import PacketError, parse_packet
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
@@ -43,6 +44,7 @@ from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest
 from tests.collectors import rrds
+from tests.collectors.client import consoles
 from tests.collectors.ganglia import reports as ganglia
 from tests.collectors.history.test_hadoop1_history import HISTORY
 from tests.collectors.history.test_rumen_trace import job, text_of
@@ -113,6 +115,10 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "daemon_log": Reader([_daemon_lines(MASTER), _daemon_lines(NODE)], _daemon_log),
             "daemon_log of HDFS": Reader(_recorded("hadoop-hdfs-*.log"), _hdfs_daemon_log),
             "hdfs_audit": Reader(_recorded("hdfs-audit.log"), _hdfs_audit),
+            "job_client_log": Reader(
+                _bytes(consoles.console(told) for told in (consoles.HADOOP3, consoles.HADOOP1, consoles.STREAMING)),
+                _job_client_log,
+            ),
             "spark_events": Reader([spark_logs.recorded(form) for form in spark_logs.CODECS], _spark_events),
             "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
             "gmond": Reader([ganglia.recorded(name) for name in ("gmond-1", "gmetad")], _gmond),
@@ -235,6 +241,13 @@ def _hdfs_audit(data: bytes, folder: Path) -> None:
         return HdfsAuditCollector(HdfsAuditOptions(folder))
 
     _polled(made(), made, folder / "hdfs-audit.log", data, AFTER_MS)
+
+
+def _job_client_log(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return JobClientLogCollector(JobClientLogOptions(folder))
+
+    _polled(made(), made, folder / "job.log", data, AFTER_MS)
 
 
 def _spark_events(data: bytes, folder: Path) -> None:

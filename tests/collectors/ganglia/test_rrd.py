@@ -11,7 +11,6 @@ import pytest
 
 from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.ganglia.rrd_file import Archive, RrdLayout, plan_reads
 from collectors.ganglia.rrd_header import RrdError, read_header
 from tests.collectors import rrds
 from tests.collectors.rrds import STEP_S, T0_MS, T0_S
@@ -242,14 +241,6 @@ def test_root_that_is_not_there(tmp_path: Path) -> None:
         collector(tmp_path / "nowhere").poll(0)
     with pytest.raises(OptionError, match="regular expression"):
         collector(tmp_path, metric_pattern="(")
-
-
-def test_reads_are_as_fine_as_the_file_still_has_them() -> None:
-    layout = RrdLayout(15, 0, (Archive(15, 4), Archive(60, 10)))
-    assert plan_reads(layout, 600, 570, 600) == [(15, 570, 600)]
-    assert plan_reads(layout, 600, 420, 600) == [(60, 420, 540), (15, 540, 600)]
-    assert plan_reads(layout, 600, 430, 600) == [(60, 480, 540), (15, 540, 600)]  # no part of a row from before
-    assert plan_reads(layout, 600, 600, 600) == []
 
 
 def test_damaged_headers_are_refused_before_librrd_sees_them(tmp_path: Path) -> None:

@@ -86,6 +86,36 @@ def test_what_is_read_anew_goes_on_at_the_finest_rows(tmp_path: Path) -> None:
     assert again == [(2.0, 15_000), (3.0, 15_000)]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_after_a_long_stop_live_reads_the_finest_rows_that_are_left_and_says_what_it_missed(
+    tmp_path: Path, restarted: bool
+) -> None:
+    path = tmp_path / "c" / "h" / "cpu_user.rrd"
+    written(path, [(1, 10, 0.5), (4, 100, 0.5)], [1.0] * 20)
+    written(path.with_name("load_one.rrd"), [(1, 10, 0.5), (4, 100, 0.5)], [1.0] * 20)
+    collector = GangliaRrdCollector(GangliaRrdOptions(tmp_path))
+    before_ms = (T0_S + 20 * STEP_S) * 1000
+    first = collector.poll(before_ms)
+    assert len(first.events) == 20
+    if restarted:
+        position = collector.checkpoint()
+        collector = GangliaRrdCollector(GangliaRrdOptions(tmp_path))
+        collector.restore(position)
+    for name in ("cpu_user", "load_one"):
+        rrds.extend_rrd(path.with_name(f"{name}.rrd"), [2.0] * 40, start_s=T0_S + 20 * STEP_S)
+    found = collector.poll(before_ms + 40 * STEP_S * 1000)
+    rows = list(found.events.rows())
+    assert {row["resolution_ms"] for row in rows} == {STEP_S * 1000}
+    assert sorted({row["t_hi_ms"] // 1000 for row in rows}) == [T0_S + n * STEP_S for n in range(51, 61)]
+    (problem,) = [problem for problem in found.problems if problem.kind == "missed"]
+    # Nothing was promised of the last 5 s before the stop.
+    assert (problem.place, problem.message.split(" are left out")[0]) == (
+        str(tmp_path),
+        f"{30 * STEP_S + 5} s of samples from {T0_S + 20 * STEP_S - 5} s after the epoch on",
+    )
+    assert collector.poll(before_ms + 41 * STEP_S * 1000).problems == ()
+
+
 def test_of_two_archives_of_one_step_the_longer_one_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c" / "h" / "cpu_user.rrd"
     written(path, [(1, 5, 0.5), (1, 12, 0.5)], [float(i) for i in range(40)])

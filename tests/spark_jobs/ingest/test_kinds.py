@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -14,7 +15,18 @@ import pytest
 from rich.console import Console
 
 from collectors.base import Collector, Problem
-from collectors.file_kinds import CONTAINER_LOG, DAEMON_LOG, HADOOP1, JHIST, JOB_CONF, RRD, RUMEN, kind_by_content
+from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
+from collectors.file_kinds import (
+    CONTAINER_LOG,
+    DAEMON_LOG,
+    HADOOP1,
+    JHIST,
+    JOB_CLIENT_LOG,
+    JOB_CONF,
+    RRD,
+    RUMEN,
+    kind_by_content,
+)
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from spark_jobs.ingest.files import parts_below, shown
@@ -22,6 +34,7 @@ from spark_jobs.ingest.kinds import IngestOptions, kind_by_name, rrd_place, skip
 from spark_jobs.ingest.parse import ReadFile, Unreadable, decompressed, parse_file, parse_logs
 from spark_jobs.ingest.report import Count, FileRead, IngestReport, merged
 from tests.collectors import histories
+from tests.collectors.client import consoles
 from tests.collectors.history.test_hadoop1_history import HISTORY
 from tests.collectors.reducer_logs import hadoop2_log
 
@@ -72,6 +85,9 @@ def test_kinds_by_name(path: str, kind: str | None, skipped: str | None) -> None
         (b'{"name": "<root>", "children": []}', None),
         (b'{"beans": []}', None),
         (b"2020-01-01 00:00:00,000 INFO x", None),
+        (b"some output\n" * 9_000 + consoles.console(consoles.HADOOP3).encode(), JOB_CLIENT_LOG),
+        (b"23/11/14 00:00:01 INFO streaming.StreamJob:  map 0%  reduce 0%\n", JOB_CLIENT_LOG),
+        (b"\0" + consoles.console(consoles.HADOOP3).encode(), None),
         (b"<xml/>", None),
         (b" \n", None),
         (b"\x00\x01", None),
@@ -262,3 +278,27 @@ def test_logs_of_daemons_in_bulk_are_as_live(name: str) -> None:
     assert sorted(row["event_id"] for row in found) == sorted(expected)
     (told,) = notes(tables, "file")
     assert told["n_events"] == len(found) > 0
+
+
+@pytest.mark.parametrize("lines", [consoles.HADOOP3, consoles.HADOOP1, consoles.STREAMING])
+def test_consoles_of_clients_in_bulk_are_as_live(tmp_path: Path, lines: Sequence[consoles.Line]) -> None:
+    """Whatever their names; the last line's text goes on no more."""
+    data = consoles.console(lines, "{short} {level} {logger}: {message}").encode()
+    (tmp_path / "edge1_wc.out").write_bytes(data)
+    named = r"(?P<host>[^_]+)_.+"
+    live = JobClientLogCollector(JobClientLogOptions(tmp_path, name_pattern=named, zone="Asia/Tokyo"))
+    expected = list(live.poll(4_000_000_000_000).events.rows())
+    file = ReadFile("/in/edge1_wc.out.gz", ("edge1_wc.out.gz",), gzip.compress(data))
+    tables = list(parse_file(file, replace(OPTIONS, client_zone="Asia/Tokyo", client_pattern=named)))
+    found = notes(tables, "event")
+    names = ("event_id", "type", "t_lo_ms", "clock_id")
+    assert sorted([row[name] for name in names] for row in found) == sorted(
+        [row[name] for name in names] for row in expected
+    )
+    assert {row["clock_id"] for row in found} == {"host:edge1"}
+    assert all(row["origin"].startswith("/in/edge1_wc.out.gz:") for row in found)
+    (told,) = notes(tables, "file")
+    assert (told["kind"], told["n_events"]) == (JOB_CLIENT_LOG, len(expected))
+    undated = consoles.console(lines[:3], "{level} {logger}: {message}") + "INFO mapreduce.Job:  map 0% reduce 0%\n"
+    (told,) = notes(list(parse_file(ReadFile("/in/x", ("x",), undated.encode()), OPTIONS)), "file")
+    assert told["note"].startswith("see its problems: no_")

@@ -1,0 +1,1 @@
+"""What the clients of MapReduce jobs print while they wait for them."""
