@@ -99,6 +99,8 @@ class QueryRun(Generic[L]):
         self._started = clock()
         self._ended: float | None = None
         self._over = threading.Event()
+        self._has_news = threading.Event()
+        """It has a row, or is over: there is something to show."""
         self._process = process
         threading.Thread(target=self._follow, daemon=True, name="query-run").start()
 
@@ -133,6 +135,10 @@ class QueryRun(Generic[L]):
     def wait(self, timeout_s: float) -> bool:
         """Until it is over; False when it is not after so long."""
         return self._over.wait(timeout_s)
+
+    def wait_for_rows(self, timeout_s: float) -> bool:
+        """Until it has its first row or is over; False when neither after so long."""
+        return self._has_news.wait(timeout_s)
 
     def _end_when_overdue(self) -> None:
         if not self.is_over and (self._clock() - self._started) * 1000 > self.limits.timeout_ms + self.patience_ms:
@@ -183,6 +189,7 @@ class QueryRun(Generic[L]):
                     self._notes.append(message.text)
                 case ResultRow():
                     self._rows.append(message)
+                    self._has_news.set()
                 case WindowValues():
                     self._windows.append(message)
                 case End():
@@ -199,6 +206,7 @@ class QueryRun(Generic[L]):
                 else:
                     self._failure = _reason(code)
             self._over.set()
+            self._has_news.set()
 
     def _is_overdue(self) -> bool:
         assert self._ended is not None

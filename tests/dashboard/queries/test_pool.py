@@ -74,6 +74,22 @@ def with_rows(run: QueryRun) -> Snapshot:
     return snapshot
 
 
+@pytest.mark.parametrize(
+    "script", ["row(1); signal.pause()", "end()", "sys.exit(3)", "print('no message', flush=True)"]
+)
+def test_whoever_waits_for_rows_learns_of_the_first_or_of_the_end(pools: list[QueryPool], script: str) -> None:
+    run = pool_of(pools, script).start(REQUEST, LIMITS)
+    assert run.wait_for_rows(WAIT_S)
+    assert run.is_over or run.snapshot().rows
+
+
+def test_whoever_waits_for_rows_in_vain_goes_on(pools: list[QueryPool]) -> None:
+    run = pool_of(pools, "signal.pause()").start(REQUEST, LIMITS)
+    assert not run.wait_for_rows(0.01)
+    run.stop()
+    assert run.wait_for_rows(WAIT_S)
+
+
 def test_rows_progress_and_end(pools: list[QueryPool]) -> None:
     snapshot = over(pool_of(pools, FINISHES).start(REQUEST, LIMITS))
     assert [row.values for row in snapshot.rows] == [{"i": 1}, {"i": 2}]
