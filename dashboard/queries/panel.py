@@ -179,7 +179,7 @@ def _watch(run: QueryRun[RunLimits]) -> None:
     if snapshot.is_over:
         st.rerun()  # the whole page: it need not look any more
     _progress(run, snapshot)
-    preview(snapshot.rows, "editor-preview")
+    preview(snapshot, "editor-preview")
 
 
 def _progress(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:

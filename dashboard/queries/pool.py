@@ -72,6 +72,8 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     windows: tuple[WindowValues, ...] = ()
     """Of a query about trends, in order of their ends."""
+    first_row_s: float | None = None
+    """When the first row had come, in seconds from the begin."""
 
 
 class QueryRun(Generic[L]):
@@ -98,6 +100,7 @@ class QueryRun(Generic[L]):
         self._is_stopped = False
         self._started = clock()
         self._ended: float | None = None
+        self._first_row_s: float | None = None
         self._over = threading.Event()
         self._has_news = threading.Event()
         """It has a row, or is over: there is something to show."""
@@ -124,6 +127,7 @@ class QueryRun(Generic[L]):
                 tasks=self._tasks,
                 notes=tuple(self._notes),
                 windows=tuple(self._windows),
+                first_row_s=self._first_row_s,
             )
 
     def stop(self) -> None:
@@ -188,8 +192,10 @@ class QueryRun(Generic[L]):
                 case Note():
                     self._notes.append(message.text)
                 case ResultRow():
+                    if not self._rows:
+                        self._first_row_s = self._clock() - self._started
+                        self._has_news.set()
                     self._rows.append(message)
-                    self._has_news.set()
                 case WindowValues():
                     self._windows.append(message)
                 case End():

@@ -47,6 +47,12 @@ class Clock:
         return self.now
 
 
+class Ticking(Clock):
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
 @pytest.fixture
 def pools() -> Iterator[list[QueryPool]]:
     """Whatever a test starts is ended."""
@@ -98,6 +104,13 @@ def test_rows_progress_and_end(pools: list[QueryPool]) -> None:
     assert snapshot.end is not None
     assert snapshot.end.reason is EndReason.FINISHED
     assert (snapshot.failure, snapshot.is_stopped) == (None, False)
+
+
+def test_when_the_first_row_came(pools: list[QueryPool]) -> None:
+    """By a clock that is a second later whenever it is asked: at the begin, at the first row, at the end."""
+    snapshot = over(pool_of(pools, FINISHES, clock=Ticking()).start(REQUEST, LIMITS))
+    assert (snapshot.first_row_s, snapshot.seconds) == (1.0, 2.0)
+    assert over(pool_of(pools, "end()").start(REQUEST, LIMITS)).first_row_s is None
 
 
 def test_the_process_gets_the_request_and_its_limits(pools: list[QueryPool]) -> None:
