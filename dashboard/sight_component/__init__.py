@@ -25,7 +25,7 @@ def watched_place(key: str, height_px: int, on_seen: Callable[[], None]) -> None
     if manager.get_component_asset_root(f"{_PACKAGE}.{_NAME}") is None:  # as the list of alerts: from an address
         component = ComponentConfig(_NAME, _SCRIPT.parent.name)
         manager.register_from_manifest(ComponentManifest(_PACKAGE, "1", [component]), _FOLDER)
-    _component()(key=key, data={"height": height_px}, default={"seen": False}, on_seen_change=on_seen, width="stretch")
+    _component()(key=key, data={"height": height_px}, on_seen_change=on_seen, width="stretch", height=height_px)
 
 
 @cache
