@@ -43,5 +43,7 @@ function leave(place) {
   const at = queue.indexOf(place);
   if (at < 0) return;
   queue.splice(at, 1);
-  if (at === 0 && queue.length) begin(queue[0]);
+  if (at > 0 || !queue.length) return;
+  queue.unshift(queue.pop()); // the latest is what is looked at now
+  begin(queue[0]);
 }
