@@ -6,13 +6,15 @@
     CLUSTERCEP_BENCH_COLD=1            of the large store each page once by a server that has just started; 0: none
     CLUSTERCEP_BENCH_PAGES=jobs,job    which pages, by the beginnings of their names; all by default
 
-A load is what a colleague waits who opens an address: a new tab, until the page's script has run. Warm: this browser
-and the server have shown the page before. Cold: neither has the browser anything of the dashboard, nor has the server
-shown any page, nor are the database and the events in the system's memory; the server has done what it does by itself
-when it starts. Beside each wall time stands the processor time of the server, which is what to compare on a machine
-that others use. "A word" is a script of Streamlit's own that shows one: what no page can fall below. The stores are
-those of `store_pages`, the events those of `large_log`. "First rows" is what a viewer waits at the editor: from the
-press of Run, with the page open for some seconds, until rows of a query over all events stand there.
+A load is what a colleague waits who opens an address: a new tab of 1440 x 900 pixels, until the page's script has run
+and all that is in the window is drawn. Warm: another tab of this browser has shown the page before, so the server has
+too. Cold: neither has the browser anything of the dashboard, nor has the server shown any page, nor are the database
+and the events in the system's memory; the server has done what it does by itself when it starts. Beside each wall time
+stand the processor time of the server and the that of the page's own thread in the browser, which are what
+to compare on a machine that others use, and what came over the websocket. "A word" is a script of Streamlit's own that
+shows one: what no page can fall below. The stores are those of `store_pages`, the events those of `large_log`. "First
+rows" is what a viewer waits at the editor: from the press of Run, with the page open for some seconds, until rows of a
+query over all events stand there; "from computed to shown" is that without the worker's time.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from playwright.sync_api import BrowserContext, Playwright, sync_playwright
+from playwright.sync_api import BrowserContext, CDPSession, Playwright, ViewportSize, sync_playwright
 
 from app.commands.dashboard import free_port
 from app.event_log import EventLogReader
@@ -42,19 +44,39 @@ from collectors.time_units import DAY_MS, HOUR_MS
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 WAIT_MS = 120_000
+LOOK_MS = 20
+WINDOW: ViewportSize = {"width": 1440, "height": 900}
 WORD = "a word"
-ROWS = "first rows"
+FIRST_ROW = re.compile(r"the first came after ([\d.]+) s")
+ROWS, SHOWN = "first rows", "first rows, from computed to shown"
 EDITED = (
     "PATTERN MapEnd a\nWHERE skip_till_any_match { a.period_ms > 0 }\nWITHIN 1 second\nRETURN a.host, a.period_ms\n"
 )
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
+DRAWN = """() => {
+  const app = document.querySelector('[data-testid=stApp]');
+  const seen = (element) => {
+    const at = element.getBoundingClientRect();
+    return at.width > 0 && at.top < innerHeight && at.bottom > 0;
+  };
+  const all = (chosen) => [...document.querySelectorAll(chosen)].filter(seen);
+  return app?.dataset.testScriptState === 'notRunning' && document.querySelector('h1') !== null
+    && !all('[data-testid=stSkeleton], [class*=st-key-unseen-]').length
+    && all('[data-testid=stVegaLiteChart]').every((chart) => chart.querySelector('svg, canvas'));
+}"""
+"""Whether the page stands still under its heading, and what is in the window is drawn."""
+
+
 class Load(NamedTuple):
-    """What one took, in seconds: as the browser sees it, and of the server's processor."""
+    """What one took, in seconds: as the browser sees it, of the server's processor, of the page's thread in the
+    browser; and how much the server sent over the websocket."""
 
     wall_s: float
     cpu_s: float
+    browser_s: float
+    sent_kb: float
 
 
 def main() -> dict[str, Any]:
@@ -73,7 +95,8 @@ def main() -> dict[str, Any]:
             [page, *(value for kind in ("warm", "cold") if kind in loads for value in loads[kind])]
             for page, loads in found["pages"].items()
         ]
-        columns = ("page", "warm, s", "processor, s", "cold, s", "processor, s")
+        parts = ("server, s", "browser, s", "sent, KB")
+        columns = ("page", "warm, s", *parts, "cold, s", *parts)
         show(f"{name}: from the address to the page, and the server's part of it", columns[: len(rows[0])], rows)
         print(f"the server's memory: {found['server_mib']} MiB; load {found['load']}")
     return figures
@@ -88,7 +111,9 @@ def _measure(playwright: Playwright, n_alerts: int, repeats: int, is_cold: bool)
             for page, address in addresses.items():
                 loads[page]["warm"] = _warm(context, page, f"{url}{address}", pid, repeats)
         if "editor" in addresses:
-            loads[ROWS] = {"warm": _told(ROWS, "warm", [_edited(playwright, f"{url}editor", pid) for _ in range(3)])}
+            both = [_edited(playwright, f"{url}editor", pid) for _ in range(min(3, repeats))]
+            loads[ROWS] = {"warm": _told(ROWS, "warm", [run for run, _ in both])}
+            loads[SHOWN] = {"warm": _told(SHOWN, "warm", [shown for _, shown in both])}
         server_mib = round(resident_mib(pid), 1)
     for page, address in addresses.items() if is_cold else ():
         _forget(folder)
@@ -111,7 +136,8 @@ def _warm(context: BrowserContext, page: str, address: str, pid: int, repeats: i
 def _told(page: str, kind: str, loads: list[Load]) -> Load:
     """Their medians; told at once, as all pages take a quarter of an hour."""
     found = Load(*(round(statistics.median(times), 3) for times in zip(*loads, strict=True)))
-    print(f"{page}, {kind}: {found.wall_s} s, of the server's processor {found.cpu_s} s", file=sys.stderr, flush=True)
+    told = f"{found.wall_s} s, of the server's processor {found.cpu_s} s, of the browser's {found.browser_s} s"
+    print(f"{page}, {kind}: {told}, {found.sent_kb} KB; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     return found
 
 
@@ -197,34 +223,49 @@ def _context(playwright: Playwright) -> Iterator[BrowserContext]:
 
 
 def _load(context: BrowserContext, address: str, pid: int) -> Load:
-    """Until the page stands still under its heading."""
+    """Until all that is in the window is drawn."""
     page = context.new_page()
+    page.set_viewport_size(WINDOW)
+    received: list[int] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: received.append(len(data))))
+    thread = context.new_cdp_session(page)
+    thread.send("Performance.enable")
     started, cpu_s = time.perf_counter(), _processor_s(pid)
     page.goto(address)
-    page.locator("h1").first.wait_for()
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    page.wait_for_function(DRAWN, polling=LOOK_MS)
     seconds = time.perf_counter() - started
-    cpu_s = _processor_s(pid) - cpu_s
+    cpu_s, browser_s = _processor_s(pid) - cpu_s, _busy_s(thread)
     if page.get_by_test_id("stException").count() or page.get_by_text("This page cannot be shown").count():
         raise SystemExit(f"{address}: the page shows an error")
     page.close()
-    return Load(seconds, cpu_s)
+    return Load(seconds, cpu_s, browser_s, sum(received) / 1000)
 
 
-def _edited(playwright: Playwright, address: str, pid: int) -> Load:
-    """From the press of Run to the first rows."""
+def _busy_s(thread: CDPSession) -> float:
+    """Processor time of the page's thread, which is a new one for each tab."""
+    found = {metric["name"]: metric["value"] for metric in thread.send("Performance.getMetrics")["metrics"]}
+    return float(found["ThreadTime"])
+
+
+def _edited(playwright: Playwright, address: str, pid: int) -> tuple[Load, Load]:
+    """From the press of Run to the first rows; and the same without the time that the worker took for the first one,
+    by what the page says: at most so long after it was computed it is on the page."""
     with _context(playwright) as context:
         page = context.new_page()
         page.goto(address)
         page.get_by_role("textbox", name="Text of the query").fill(EDITED)
         page.get_by_role("status").filter(has_text="Valid. It reads MapEnd").wait_for()
         page.wait_for_timeout(5_000)  # as long as it takes to write one
-        started, cpu_s = time.perf_counter(), _processor_s(pid)
+        thread = context.new_cdp_session(page)
+        thread.send("Performance.enable")
+        started, cpu_s, busy_s = time.perf_counter(), _processor_s(pid), _busy_s(thread)
         page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Run").click()
-        page.get_by_text(
-            re.compile(r"^(The first [\d,]+ of )?[\d,]+ rows (so far|from [\d,]+ events)")
-        ).first.wait_for()
-        return Load(time.perf_counter() - started, _processor_s(pid) - cpu_s)
+        caption = page.get_by_text(re.compile(r"^(The first [\d,]+ of )?[\d,]+ rows (so far|from [\d,]+ events)")).first
+        caption.wait_for()
+        ended, cpu_s, busy_s = time.perf_counter(), _processor_s(pid) - cpu_s, _busy_s(thread) - busy_s
+        told = FIRST_ROW.search(caption.inner_text())
+        first_s = float(told[1]) if told else 0.0
+        return Load(ended - started, cpu_s, busy_s, 0.0), Load(ended - started - first_s, cpu_s, busy_s, 0.0)
 
 
 def _wait_until_idle(pid: int) -> None:

@@ -11,12 +11,13 @@ import streamlit as st
 from dashboard import times
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
 from dashboard.alerts.copy_component import CopiedText, copied_texts
-from dashboard.charts.comparison import bars
+from dashboard.charts.comparison import CURVE_PX, bars, bars_px
 from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.drawn import draw
-from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
+from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, rows_of, timeline, timeline_px
 from dashboard.events.hosts import host_of, hosts_of
 from dashboard.on_demand import on_demand
+from dashboard.on_sight import AROUND_PX, on_sight
 from dashboard.queries.list import is_about_trends, loaded_queries
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert, lines
@@ -44,7 +45,12 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
         )
         return
     _at_a_glance(alert, kept)
-    draw(timeline(timed(kept)), alt="Time line of the events of the match shown")
+    events = timed(kept)
+    on_sight(
+        f"timeline-{alert.id}",
+        timeline_px(rows_of(events)) + AROUND_PX,
+        lambda: draw(timeline(events), alt="Time line of the events of the match shown"),
+    )
     told = _how_many(alert, evidence, kept)
     st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
     on_demand(
@@ -78,7 +84,11 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
     parameters = {} if known is None else known.in_use
     compares = FACTOR in parameters and not is_about_trends(alert.query)
     if compares and (compared := comparison(kept, parameters)) is not None:
-        draw(bars(compared), alt="Its duration beside those of its peers")
+        on_sight(
+            f"peers-{alert.id}",
+            bars_px(len(compared.bars)) + AROUND_PX,
+            lambda: draw(bars(compared), alt="Its duration beside those of its peers"),
+        )
         average = shown_value("average_ms", compared.average_ms)
         told = [f"The dotted line is the average of its peers ({average})"]
         if compared.threshold_ms is not None:
@@ -86,7 +96,11 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
         left_out = f" {compared.n_left_out:,} shorter peers are not drawn." if compared.n_left_out else ""
         st.caption(f"{', '.join(told)}; ▶ marks this alert's.{left_out}")
     if (over_time := curve(kept, parameters)) is not None:
-        draw(value_curve(over_time, times.zone().key), alt="Its values over time")
+        on_sight(
+            f"values-{alert.id}",
+            CURVE_PX + AROUND_PX,
+            lambda: draw(value_curve(over_time, times.zone().key), alt="Its values over time"),
+        )
         if over_time.threshold is not None:
             st.caption(f"The dashed line is the threshold ({over_time.threshold:.4g}).")
 

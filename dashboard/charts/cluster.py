@@ -105,8 +105,12 @@ def heat_chart(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, axis
         layers.append(_constant(missing.assign(kind="no sample"), axis, y, span))
     if len(marks):
         layers.append(_node_layer(marks, found.rows, labels, axis, y))
-    height = min(900, max(90, (20 if len(labels) <= 40 else 5) * len(labels)))
-    return layered(*layers, height=height, independent=("color", "shape"))
+    return layered(*layers, height=heat_px(len(labels)), independent=("color", "shape"))
+
+
+def heat_px(n_rows: int) -> int:
+    """Height of a heat map of so many rows."""
+    return min(900, max(90, (20 if n_rows <= 40 else 5) * n_rows))
 
 
 def value_domain(found: HeatMap, unit: str) -> list[float]:
@@ -321,4 +325,4 @@ def _series_names(frame: pd.DataFrame, *, of_many: bool) -> list[str]:
     return distinct_labels([f"{metric} ({cluster})" if of_many and cluster else metric for metric, cluster in pairs])
 
 
-__all__ = ["SELECTION", "alert_chart", "heat_chart", "host_chart", "load_chart", "row_labels"]
+__all__ = ["SELECTION", "alert_chart", "heat_chart", "heat_px", "host_chart", "load_chart", "row_labels"]

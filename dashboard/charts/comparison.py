@@ -40,7 +40,12 @@ def bars(found: Comparison) -> alt.LayerChart:
     layers: list[alt.Chart] = [drawn, told, _rule(found.average_ms / 1000, "average of its peers", [2, 2])]
     if found.threshold_ms is not None:
         layers.append(_rule(found.threshold_ms / 1000, "threshold", [6, 3]))
-    return layered(*layers, height=BAR_PX * max(2, len(found.bars)))
+    return layered(*layers, height=bars_px(len(found.bars)))
+
+
+def bars_px(n_bars: int) -> int:
+    """Height of so many."""
+    return BAR_PX * max(2, n_bars)
 
 
 def curve(found: Curve, zone: str) -> alt.LayerChart:

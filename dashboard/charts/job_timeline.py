@@ -181,7 +181,12 @@ def fetch_chart(
     )
     bars = base.mark_bar(opacity=0.85).encode(x=axis.x("t_from_ms"), x2="t_to_ms")
     ends = base.mark_tick(thickness=2).encode(x=axis.x("t_to_ms"))  # the shortest bars are thinner than a pixel
-    return layered(bars, ends, *alert_rules(marks, axis), height=max(40, 22 * len(labels)))
+    return layered(bars, ends, *alert_rules(marks, axis), height=fetches_px(len(labels)))
+
+
+def fetches_px(n_hosts: int) -> int:
+    """Height of the chart of fetches from so many hosts."""
+    return max(40, 22 * n_hosts)
 
 
 def _with_rows(attempts: pd.DataFrame) -> pd.DataFrame:
@@ -262,4 +267,4 @@ def _phases(data: pd.DataFrame, axis: TimeAxis, y: alt.Y) -> Any:
     )
 
 
-__all__ = ["attempt_chart", "density_chart", "fetch_chart"]
+__all__ = ["attempt_chart", "density_chart", "fetch_chart", "fetches_px"]

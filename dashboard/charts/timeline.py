@@ -101,7 +101,12 @@ def timeline(events: Sequence[TimedEvent]) -> alt.LayerChart:
         .mark_point(shape="diamond", size=90, filled=True, opacity=0.8, strokeWidth=1)
         .encode(x=time)
     )
-    return alt.LayerChart(layer=[bars, points.add_params(zoom)]).properties(height=ROW_PX * max(2, len(rows)) + 20)
+    return alt.LayerChart(layer=[bars, points.add_params(zoom)]).properties(height=timeline_px(rows))
+
+
+def timeline_px(rows: Sequence[str]) -> int:
+    """Height of a chart of these rows, one per event."""
+    return ROW_PX * max(2, len(set(rows))) + 20
 
 
 def _titles(events: Sequence[TimedEvent]) -> list[str]:

@@ -10,10 +10,11 @@ import streamlit as st
 from app.durations import format_duration
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.drawn import draw
-from dashboard.charts.job_timeline import fetch_chart
+from dashboard.charts.job_timeline import fetch_chart, fetches_px
 from dashboard.charts.marks import AlertMark
 from dashboard.jobs.data import fetches_by_host
 from dashboard.on_demand import on_demand
+from dashboard.on_sight import AROUND_PX, on_sight
 from dashboard.static_table import show_table
 from dashboard.store import AlertRow
 from dashboard.text import inert, md
@@ -55,7 +56,7 @@ def explanation(host: str, queries: Sequence[str], pulls: pd.DataFrame) -> str:
 
 
 def show_fetches(
-    pulls: pd.DataFrame, blame: dict[str, list[str]], axis: TimeAxis, marks: Sequence[AlertMark] = ()
+    job_id: str, pulls: pd.DataFrame, blame: dict[str, list[str]], axis: TimeAxis, marks: Sequence[AlertMark] = ()
 ) -> None:
     """The section; nothing where no fetch is known."""
     if not len(pulls):
@@ -69,9 +70,13 @@ def show_fetches(
     hosts = by_host[SOURCE_HOST].tolist()[:MAX_FETCH_HOSTS]
     longest = pulls.sort_values("period_ms", ascending=False, kind="stable")
     drawn = longest[longest[SOURCE_HOST].fillna("").isin(hosts)].head(MAX_FETCHES)
-    draw(
-        fetch_chart(drawn, hosts, axis, frozenset(blame), marks),
-        alt="Fetches of map output over time, by the host that served them",
+    on_sight(
+        f"fetches-{job_id}",
+        fetches_px(len(hosts)) + AROUND_PX,
+        lambda: draw(
+            fetch_chart(drawn, hosts, axis, frozenset(blame), marks),
+            alt="Fetches of map output over time, by the host that served them",
+        ),
     )
     marked = "▶ marks hosts that alerts name. " if blame else ""
     if len(drawn) < len(pulls):

@@ -25,8 +25,7 @@ QUEUE_LIMIT = "max_queued_bytes"
 
 
 def show_queued(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
-    """The section."""
-    st.subheader("Queued data", anchor=False)
+    """What stands in the section."""
     curve = queued_data(found.changes, found.known_until_ms)
     if not len(curve):
         st.info(

@@ -212,7 +212,7 @@ def _watch(run: HistoryRun) -> None:
         help="Ends what runs on Spark's executors, as Ctrl-C does in a terminal. Rows that were found stay.",
         on_click=run.stop,
     )
-    preview(snapshot.rows, "history-preview")
+    preview(snapshot, "history-preview")
 
 
 def progress_of(snapshot: Snapshot) -> tuple[float, str]:

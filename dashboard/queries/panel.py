@@ -17,6 +17,9 @@ from dashboard.times import duration, shown, span_picker
 
 LOOK_S = 0.5
 """How often the page looks at a run."""
+PATIENCE_S = 0.3
+"""So long a look waits for the first rows: most queries have theirs sooner, and would be seen a look later. Shorter
+than LOOK_S: a look must be over when the next is due."""
 
 
 RECENT, HISTORY = "recent", "history"
@@ -93,6 +96,8 @@ def _recent_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> N
         used = checked.used
         _start(QueryRequest(text, checked.parameters, from_ms, to_ms, name, used.texts, used.parameters))
         current = st.session_state.get(_RUN)
+        if current is not None:
+            current.wait_for_rows(PATIENCE_S)  # one that is over by then is shown without another run of the page
         is_running = current is not None and not current.is_over
     if not is_running:
         prepare()
@@ -169,11 +174,12 @@ def _start(request: QueryRequest) -> None:
 
 
 def _watch(run: QueryRun[RunLimits]) -> None:
+    run.wait_for_rows(PATIENCE_S)
     snapshot = run.snapshot()
     if snapshot.is_over:
         st.rerun()  # the whole page: it need not look any more
     _progress(run, snapshot)
-    preview(snapshot.rows, "editor-preview")
+    preview(snapshot, "editor-preview")
 
 
 def _progress(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:

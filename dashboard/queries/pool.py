@@ -72,6 +72,8 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     windows: tuple[WindowValues, ...] = ()
     """Of a query about trends, in order of their ends."""
+    first_row_s: float | None = None
+    """When the first row had come, in seconds from the begin."""
 
 
 class QueryRun(Generic[L]):
@@ -98,7 +100,10 @@ class QueryRun(Generic[L]):
         self._is_stopped = False
         self._started = clock()
         self._ended: float | None = None
+        self._first_row_s: float | None = None
         self._over = threading.Event()
+        self._has_news = threading.Event()
+        """It has a row, or is over: there is something to show."""
         self._process = process
         threading.Thread(target=self._follow, daemon=True, name="query-run").start()
 
@@ -122,6 +127,7 @@ class QueryRun(Generic[L]):
                 tasks=self._tasks,
                 notes=tuple(self._notes),
                 windows=tuple(self._windows),
+                first_row_s=self._first_row_s,
             )
 
     def stop(self) -> None:
@@ -133,6 +139,10 @@ class QueryRun(Generic[L]):
     def wait(self, timeout_s: float) -> bool:
         """Until it is over; False when it is not after so long."""
         return self._over.wait(timeout_s)
+
+    def wait_for_rows(self, timeout_s: float) -> bool:
+        """Until it has its first row or is over; False when neither after so long."""
+        return self._has_news.wait(timeout_s)
 
     def _end_when_overdue(self) -> None:
         if not self.is_over and (self._clock() - self._started) * 1000 > self.limits.timeout_ms + self.patience_ms:
@@ -182,6 +192,9 @@ class QueryRun(Generic[L]):
                 case Note():
                     self._notes.append(message.text)
                 case ResultRow():
+                    if not self._rows:
+                        self._first_row_s = self._clock() - self._started
+                        self._has_news.set()
                     self._rows.append(message)
                 case WindowValues():
                     self._windows.append(message)
@@ -199,6 +212,7 @@ class QueryRun(Generic[L]):
                 else:
                     self._failure = _reason(code)
             self._over.set()
+            self._has_news.set()
 
     def _is_overdue(self) -> bool:
         assert self._ended is not None

@@ -42,11 +42,13 @@ AnyRun = QueryRun[RunLimits] | QueryRun[HistoryLimits]
 _FILES = "editor-files"
 
 
-def preview(rows: Sequence[ResultRow], key: str) -> None:
+def preview(snapshot: Snapshot, key: str) -> None:
     """The first rows, while others may come."""
+    rows = snapshot.rows
     if rows:
         n_shown = min(len(rows), PREVIEW_ROWS)
-        st.caption(f"The first {n_shown:,} of {len(rows):,} rows so far")
+        after = "" if snapshot.first_row_s is None else f"; the first came after {snapshot.first_row_s:.2f} s"
+        st.caption(f"The first {n_shown:,} of {len(rows):,} rows so far{after}")
         _table(rows[:PREVIEW_ROWS], key, choose=False)
 
 

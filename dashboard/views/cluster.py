@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,7 @@ from app.durations import format_size
 from collectors.time_units import HOUR_MS, MINUTE_MS
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
-from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
+from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, heat_px, host_chart, load_chart
 from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import attempt_chart
 from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
@@ -34,6 +35,7 @@ from dashboard.cluster.reading import (
 from dashboard.events.source import EventSource, chosen_source
 from dashboard.jobs.data import chosen_attempts, lanes
 from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
+from dashboard.on_sight import AROUND_PX, on_sight
 from dashboard.static_table import Cell, Share, show_table
 from dashboard.store import AlertFilter, AlertRow, live_store
 from dashboard.text import inert, md
@@ -48,6 +50,10 @@ LEAST_EPISODE_MS = MINUTE_MS
 MAX_ALERTS = 200
 MAX_BARS = 300
 MAX_METRICS = 24
+N_BESIDE = 3
+"""Metrics of a host in a row."""
+LOAD_PX, HOST_PX, ATTEMPTS_PX = 300, 200, 250
+"""What charts take, about; see `on_sight`."""
 PREFERRED = ("cpu_user", "load_one")
 
 AGGREGATIONS: tuple[Aggregation, ...] = ("mean", "max")
@@ -81,7 +87,8 @@ def page() -> None:
     _hottest(read_hottest(log, from_ms, to_ms, hosts_with))
     _alerts(from_ms, to_ms, axis)
     _heat(found, metric, names.units[metric], marks, n_more, axis)
-    _load(read_load(log, metric, from_ms, to_ms), metric, axis)
+    st.subheader("Spread of the load", anchor=False)
+    on_sight("cluster-load", LOAD_PX, lambda: _load(read_load(log, metric, from_ms, to_ms), metric, axis))
     _host(found, axis, log)
 
 
@@ -172,7 +179,8 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
             "t_to_ms": [_until_ms(row, to_ms) for row in rows],
         }
     )
-    draw(alert_chart(frame, axis), alt="Alerts over time, by query")
+    height_px = max(40, 20 * frame["query"].nunique()) + AROUND_PX
+    on_sight("cluster-alerts", height_px, lambda: draw(alert_chart(frame, axis), alt="Alerts over time, by query"))
     if len(rows) == MAX_ALERTS:
         n, exact = alerts.count_alerts(wanted)
         st.caption(f"The latest {MAX_ALERTS} of {n:,}{'' if exact else ' or more'} alerts.")
@@ -190,20 +198,26 @@ def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: i
     if not found.rows:
         st.info("No host has a sample. Take the filter of hosts away to see all.", icon=":material/filter_alt_off:")
         return
-    key = "heat"
+    key, was_clicked = "heat", "heat-clicked"
 
     def clicked() -> None:
         host = clicked_host(st.session_state[key].selection.get(SELECTION, []), found)
         if host is not None:
             st.session_state["host"] = host
+            st.session_state[was_clicked] = True
 
-    draw(
-        heat_chart(found, metric, unit, marks, axis),
-        on_select=clicked,
-        selection_mode=SELECTION,
-        key=key,
-        alt=f"Heat map of {inert(metric, 60)}, hosts over time",
-    )
+    def show() -> None:
+        if st.session_state.pop(was_clicked, False):
+            st.rerun()  # the host stands elsewhere on the page
+        draw(
+            heat_chart(found, metric, unit, marks, axis),
+            on_select=clicked,
+            selection_mode=SELECTION,
+            key=key,
+            alt=f"Heat map of {inert(metric, 60)}, hosts over time",
+        )
+
+    on_sight("cluster-heat", heat_px(len(found.rows)) + AROUND_PX, show)
     st.caption(_told(found) + (f" {n_more:,} further events of nodes are not drawn." if n_more else ""))
 
 
@@ -232,7 +246,6 @@ def _told(found: HeatMap) -> str:
 
 
 def _load(load: Load, metric: str, axis: TimeAxis) -> None:
-    st.subheader("Spread of the load", anchor=False)
     if not len(load.steps) and not len(load.episodes):
         st.info(
             "LoadStd is not known in this span. It is derived from the samples of load.metric over all hosts.",
@@ -281,14 +294,20 @@ def _metrics_of(host: str, axis: TimeAxis, log: EventSource) -> None:
         st.info("This host has no sample in the span.", icon=":material/show_chart:")
         return
     names = list(dict.fromkeys(series["name"]))
-    columns = st.columns(3)
-    for place, name in enumerate(names[:MAX_METRICS]):
-        part = series[series["name"] == name]
-        chart = host_chart(part, name, str(part["unit"].iloc[0]), axis)
-        draw(chart, place=columns[place % 3], alt=f"{inert(name, 60)} of the host over time")
+    drawn = names[:MAX_METRICS]
+    for first in range(0, len(drawn), N_BESIDE):
+        row = drawn[first : first + N_BESIDE]
+        on_sight(f"cluster-host-{first}", HOST_PX, partial(_metrics_beside, series, row, axis))
     if len(names) > MAX_METRICS:
         left = ", ".join(md(name, 40) for name in names[MAX_METRICS : MAX_METRICS + 50])
         st.caption(f"The first {MAX_METRICS} of {len(names):,} metrics by name; not shown: {left}")
+
+
+def _metrics_beside(series: pd.DataFrame, names: Sequence[str], axis: TimeAxis) -> None:
+    for name, column in zip(names, st.columns(N_BESIDE), strict=False):
+        part = series[series["name"] == name]
+        chart = host_chart(part, name, str(part["unit"].iloc[0]), axis)
+        draw(chart, place=column, alt=f"{inert(name, 60)} of the host over time")
 
 
 def _attempts_on(host: str, axis: TimeAxis, log: EventSource) -> None:
@@ -297,9 +316,13 @@ def _attempts_on(host: str, axis: TimeAxis, log: EventSource) -> None:
         st.caption("No attempt is known to have run there in this span.")
         return
     drawn = chosen_attempts(table, pd.Series(False, index=table.index), MAX_BARS)
-    draw(
-        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts), straggler="", limit_ms=float("nan")), axis),
-        alt="Attempts that ran on the host",
+    on_sight(
+        "cluster-host-attempts",
+        ATTEMPTS_PX,
+        lambda: draw(
+            attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts), straggler="", limit_ms=float("nan")), axis),
+            alt="Attempts that ran on the host",
+        ),
     )
     left = f" The {len(drawn.attempts):,} that did not succeed or ran longest are drawn." if drawn.left_out else ""
     st.caption(

@@ -38,6 +38,7 @@ from dashboard.jobs.list import QUIET, RUNNING
 from dashboard.jobs.queued import show_queued
 from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.jobs.unusual import unusual
+from dashboard.on_sight import on_sight
 from dashboard.static_table import show_facts, show_table
 from dashboard.store import AlertFilter, AlertRow, live_store, settings
 from dashboard.text import inert, md
@@ -55,6 +56,8 @@ MAX_BARS = 250
 MAX_DENSITY_ROWS = 80
 MAX_DENSITY_COLUMNS = 120
 MAX_COMPARED = 5
+ATTEMPTS_PX, CURVE_PX = 500, 400
+"""What sections take, about; see `on_sight`."""
 RULE = "the page's rule for stragglers"
 
 COMPARE = "compare"
@@ -142,14 +145,19 @@ def _job(found: JobEvents, source: Source) -> None:
         for alert in alerts
         if axis.from_ms <= alert.onset_ms <= axis.to_ms
     ]
+    job_id = str(found.job["job_id"])
     if blame := blamed(alerts, found.pulls):
-        show_fetches(found.pulls, blame, axis, marks)
-    _attempts(found, axis, marks)
-    _progress(found, axis, marks)
-    show_queued(found, axis, marks)
+        show_fetches(job_id, found.pulls, blame, axis, marks)
+    st.subheader("Attempts by host", anchor=False)
+    on_sight(f"attempts-{job_id}", ATTEMPTS_PX, lambda: _attempts(found, axis, marks))
+    st.subheader("Attempts begun and finished", anchor=False)
+    on_sight(f"progress-{job_id}", CURVE_PX, lambda: _progress(found, axis, marks))
+    st.subheader("Queued data", anchor=False)
+    on_sight(f"queued-{job_id}", CURVE_PX, lambda: show_queued(found, axis, marks))
     if not blame:
-        show_fetches(found.pulls, {}, axis, marks)
-    _life_times(found, source, jobs)
+        show_fetches(job_id, found.pulls, {}, axis, marks)
+    st.subheader("Life times", anchor=False)
+    on_sight(f"lives-{job_id}", CURVE_PX, lambda: _life_times(found, source, jobs))
     if found.job["state"] not in (RUNNING, QUIET):
         _heuristics(found, source)
 
@@ -215,7 +223,6 @@ def _axis(found: JobEvents) -> TimeAxis:
 
 
 def _attempts(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
-    st.subheader("Attempts by host", anchor=False)
     table = found.attempts
     judged = stragglers(table, _named(str(found.job["job_id"])))
     why = [inert(text, 120) for text in judged["why"]]
@@ -278,13 +285,11 @@ def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
 
 
 def _progress(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
-    st.subheader("Attempts begun and finished", anchor=False)
     curves = begun_and_finished(found.attempts, found.known_until_ms)
     draw(progress_chart(curves, axis, marks), alt="Cumulative number of attempts begun and finished over time")
 
 
 def _life_times(found: JobEvents, source: Source, jobs: pd.DataFrame) -> None:
-    st.subheader("Life times", anchor=False)
     job_id = str(found.job["job_id"])
     lives = [life_times(found.attempts).assign(job=inert(job_id, 80))]
     for other in _compared(found, jobs):

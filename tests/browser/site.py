@@ -49,6 +49,12 @@ _GO = """address => {
 }"""
 """As 'back' and 'forward' go: only the page's script runs, nothing is loaded anew. Streamlit says anew what state the
 script is in as soon as it runs."""
+_LOOK_THROUGH = """() => {
+    const unseen = document.querySelector('[class*=st-key-unseen-]');
+    unseen?.scrollIntoView({ block: 'center' });
+    return unseen === null;
+}"""
+_TO_THE_TOP = "() => document.querySelector('[data-testid=stMain]').scrollTo(0, 0)"
 _FORGET = "() => { localStorage.clear(); sessionStorage.clear() }"
 _TEXT = """() => {
     const main = document.querySelector('[data-testid=stMain]');
@@ -90,11 +96,18 @@ class Visitor:
         return self.settled(title)
 
     def settled(self, title: str | re.Pattern[str]) -> Page:
-        """The page, once it stands still under this title."""
+        """The page, once it stands still under this title and has been looked through."""
         expect(self.page.locator("h1").first).to_have_text(title)
         self.still()
         expect(self.page.locator("h1").first).to_have_text(title)  # the page before may have had the same
+        self.look_through()
         return self.page
+
+    def look_through(self) -> None:
+        """Scroll to all that is drawn when it is seen, and back to the top."""
+        self.page.wait_for_function(_LOOK_THROUGH)
+        self.still()
+        self.page.evaluate(_TO_THE_TOP)
 
     def resize(self, width: int, height: int) -> None:
         """Make the window narrower or wider, and wait until all that is drawn fits."""

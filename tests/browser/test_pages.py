@@ -99,6 +99,27 @@ def test_a_job_from_the_list_with_its_straggler(visitor: OwnVisitor, served: Sit
     expect(page.get_by_test_id("stVegaLiteChart").locator("svg")).to_have_count(6)
 
 
+def test_charts_are_drawn_when_they_are_scrolled_to(visitor: OwnVisitor, served: Site) -> None:
+    """What is far below has its place until then, so that the page is as long as before."""
+    own = visitor()
+    page = own.page
+    page.goto(f"{served.url}job?id={served.manifest.ground_truth[0].job_id}")
+    own.still()
+    lives = page.locator("[class*=st-key-unseen-lives-]")
+    expect(lives).to_contain_text("Drawn when it is scrolled to.")
+    before = page.locator("[class*=st-key-unseen-]").count()
+    height = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight")
+    page.get_by_role("heading", name="Heuristics").scroll_into_view_if_needed()
+    expect(lives).to_have_count(0)
+    expect(page.get_by_text("Attempts that succeeded; what runs")).to_be_visible()
+    assert page.locator("[class*=st-key-unseen-]").count() in range(1, before), "those between were not seen"
+    own.look_through()
+    expect(page.get_by_test_id("stVegaLiteChart").locator("svg")).to_have_count(6)
+    grown = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight") - height
+    assert abs(grown) < 600
+    own.at_ease()
+
+
 def test_the_cluster_with_its_hosts_load_and_alerts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
     page = own.open("cluster?host=node1", "Cluster")

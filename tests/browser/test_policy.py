@@ -114,6 +114,7 @@ def test_every_page_is_whole_under_its_policy(visitor: OwnVisitor, served: Site)
         assert answer.headers["cache-control"] == "no-store"
         expect(own.page.locator("h1").first).to_be_visible()
         own.still()
+        own.look_through()
         own.reads(told)
         if spec.name == "editor":
             expect(own.page.get_by_role("status").filter(has_text="Valid. It reads ")).to_be_visible()

@@ -21,6 +21,7 @@ from app.config import load_settings
 from app.live.assembly import open_configured_store
 from app.settings import Severity, WebhookReceiver
 from app.store import Store, open_store
+from dashboard import on_sight
 from dashboard.queries import panel
 from tests.app.alerting_fixtures import FakeMatch
 from tests.app.conftest import compiled_kernels
@@ -63,6 +64,12 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     times: list[None] = []
     monkeypatch.setattr(panel, "prepare", lambda: times.append(None))
     return times
+
+
+@pytest.fixture(autouse=True)
+def all_in_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are looked at to their ends: there is no window whose place could be told."""
+    monkeypatch.setattr(on_sight, "was_seen", lambda _key: True)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ class Clock:
         return self.now
 
 
+class Ticking(Clock):
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
 @pytest.fixture
 def pools() -> Iterator[list[QueryPool]]:
     """Whatever a test starts is ended."""
@@ -74,6 +80,22 @@ def with_rows(run: QueryRun) -> Snapshot:
     return snapshot
 
 
+@pytest.mark.parametrize(
+    "script", ["row(1); signal.pause()", "end()", "sys.exit(3)", "print('no message', flush=True)"]
+)
+def test_whoever_waits_for_rows_learns_of_the_first_or_of_the_end(pools: list[QueryPool], script: str) -> None:
+    run = pool_of(pools, script).start(REQUEST, LIMITS)
+    assert run.wait_for_rows(WAIT_S)
+    assert run.is_over or run.snapshot().rows
+
+
+def test_whoever_waits_for_rows_in_vain_goes_on(pools: list[QueryPool]) -> None:
+    run = pool_of(pools, "signal.pause()").start(REQUEST, LIMITS)
+    assert not run.wait_for_rows(0.01)
+    run.stop()
+    assert run.wait_for_rows(WAIT_S)
+
+
 def test_rows_progress_and_end(pools: list[QueryPool]) -> None:
     snapshot = over(pool_of(pools, FINISHES).start(REQUEST, LIMITS))
     assert [row.values for row in snapshot.rows] == [{"i": 1}, {"i": 2}]
@@ -82,6 +104,13 @@ def test_rows_progress_and_end(pools: list[QueryPool]) -> None:
     assert snapshot.end is not None
     assert snapshot.end.reason is EndReason.FINISHED
     assert (snapshot.failure, snapshot.is_stopped) == (None, False)
+
+
+def test_when_the_first_row_came(pools: list[QueryPool]) -> None:
+    """By a clock that is a second later whenever it is asked: at the begin, at the first row, at the end."""
+    snapshot = over(pool_of(pools, FINISHES, clock=Ticking()).start(REQUEST, LIMITS))
+    assert (snapshot.first_row_s, snapshot.seconds) == (1.0, 2.0)
+    assert over(pool_of(pools, "end()").start(REQUEST, LIMITS)).first_row_s is None
 
 
 def test_the_process_gets_the_request_and_its_limits(pools: list[QueryPool]) -> None:
