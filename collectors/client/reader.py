@@ -284,10 +284,10 @@ class ConsoleReader:
 
     def _counters(self, line: ClientLine, found: re.Match[str]) -> None:
         ended, t_ms = self._console.ended, None if line.times is None else line.times[0]
-        for job_id, (_, end_ms) in list(ended.items()):
+        for each, (_, end_ms) in list(ended.items()):
             if end_ms is not None and t_ms is not None and t_ms - end_ms > COUNTERS_WITHIN_MS:
-                del ended[job_id]
-        mine = [job_id for job_id, (thread, _) in ended.items() if thread == line.thread]
+                del ended[each]
+        mine = [each for each, (thread, _) in ended.items() if thread == line.thread]
         job_id: str | None = mine[0] if len(mine) == 1 else None
         for each in mine:
             del ended[each]

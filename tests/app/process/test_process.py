@@ -9,6 +9,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,50 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
     assert "clustercep: the store" in ended.stderr
     assert "cannot be opened" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_source_that_is_far_behind_holds_up_a_fast_one_up_to_a_bound(tmp_path: Path) -> None:
+    """What the operator sees: the problem's text, and the figure."""
+    logs, n = tmp_path / "logs", 60
+    logs.mkdir()
+    write_settings(tmp_path)
+    (tmp_path / "config.yaml").write_text(
+        "sources:\n"
+        "  max_waiting_events: 50\n"
+        "  job_history: {enabled: true, directories: [history], interval: 100 ms, lateness: 2 h}\n"
+        "  daemon_log: {enabled: true, directory: logs, interval: 100 ms, hold_future: false}\n"
+        "store: {directory: store}\nweb: {port: 0}\n" + JSON_LOG
+    )
+    lost = "INFO org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNodeImpl: "
+    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+    (logs / "hadoop-yarn-resourcemanager-rm1.log").write_text(
+        "".join(f"{at} {lost}node{k}:8041 Node Transitioned from RUNNING to LOST\n" for k in range(n))
+    )
+    started = Running(tmp_path / "config.yaml")
+    patience = threading.Timer(MAX_S, started.process.kill)
+    patience.start()
+    try:
+        place = started.until("endpoints")
+        base = f"http://{place['address']}:{place['port']}"
+        while started.until("step")["events"] < n:
+            pass
+        figures = ask(f"{base}/metrics")
+        assert 'clustercep_source_left_out{source="job_history"} 1.0' in figures
+        assert 'clustercep_source_left_out{source="daemon_log"} 0.0' in figures
+        started.process.send_signal(signal.SIGTERM)
+        started.until("stopped")
+        assert started.process.wait(MAX_S) == 0
+    finally:
+        patience.cancel()
+        started.process.kill()
+        started.process.wait()
+        assert started.process.stderr is not None
+        started.process.stderr.close()
+    with open_configured_store(load_settings(tmp_path / "config.yaml", {})) as store:
+        (problem,) = [problem for problem in store.problems() if problem.kind == "left_out"]
+    assert problem.source == "job_history"
+    assert problem.message.startswith(
+        f"{n} events wait for it, more than sources.max_waiting_events (50): it stands at "
+    )
+    assert "They go on without it until it is half as far behind" in problem.message
+    assert problem.message.endswith("look at its lateness and at its machine's clock")

@@ -524,15 +524,17 @@ def test_hostile_text_is_shown_and_bounded(tmp_path: Path) -> None:
 
 
 def test_options_and_positions_that_cannot_work(tmp_path: Path) -> None:
+    wrong: dict[str, Any]
     for wrong, said in (
         ({"name_pattern": "("}, "no regular expression"),
         ({"hold_ms": -1}, "hold_ms is -1"),
         ({"zone": "Mars"}, "unknown time zone"),
     ):
         with pytest.raises(OptionError, match=said):
-            JobClientLogCollector(JobClientLogOptions(tmp_path, **wrong))  # type: ignore[arg-type]
+            JobClientLogCollector(JobClientLogOptions(tmp_path, **wrong))
     reader = JobClientLogCollector(JobClientLogOptions(tmp_path))
     good = saved(reader.checkpoint())
+    damage: dict[str, Any]
     for damage in ({"version": 0}, {"consoles": {"1:2": [{}, None, "x", 0]}}, {"files": 3}):
         with pytest.raises(PositionError):
             reader.restore(good | damage)
