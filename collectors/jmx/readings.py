@@ -199,6 +199,7 @@ RESOURCE_MANAGER = DaemonKind(
                 _count("n_active_nodes", "ClusterMetrics", "NumActiveNMs"),
                 _count("n_lost_nodes", "ClusterMetrics", "NumLostNMs"),
                 _count("n_unhealthy_nodes", "ClusterMetrics", "NumUnhealthyNMs"),
+                _counter("n_masters", "ClusterMetrics", "AMRegisterDelayNumOps"),
                 _number("am_launch_ms", "ClusterMetrics", "AMLaunchDelayAvgTime"),
                 _number("am_register_ms", "ClusterMetrics", "AMRegisterDelayAvgTime"),
                 _number("am_allocation_ms", "ClusterMetrics", "AMContainerAllocationDelayAvgTime"),

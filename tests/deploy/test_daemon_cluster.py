@@ -69,7 +69,7 @@ def test_clustercep_watches_every_daemon_by_the_name_of_its_host(
 ) -> None:
     write_config(tmp_path / "clustercep.yaml", watching.render(settings, chosen))
     read = load_settings(tmp_path / "clustercep.yaml", {})
-    assert set(build_sources(read)) == {"yarn_rest", "container_log", "daemon_log", "jmx"}
+    assert set(build_sources(read)) == {"yarn_rest", "container_log", "daemon_log", "hdfs_audit", "jmx"}
     assert read.sources.hosts["127.0.10.3"] == "node3"
     assert (len(read.sources.jmx.data_nodes), len(read.sources.jmx.node_managers)) == (3, 3)
     loaded = load_queries(read.queries, read.alerting.group_gap_ms)

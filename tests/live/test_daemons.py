@@ -16,7 +16,7 @@ from tests.live import daemon_scenario, report
 from tests.live.conftest import SUMMARY
 from tests.live.daemon_scenario import DaemonsObserved
 
-SOURCES = {"yarn_rest", "container_log", "daemon_log", "jmx"}
+SOURCES = {"yarn_rest", "container_log", "daemon_log", "hdfs_audit", "jmx"}
 STOPPED = ("unavailable", "slow", "not_asked")
 """Problems of jmx with a daemon that is stopped or killed."""
 OF_JOBS = {
@@ -25,6 +25,10 @@ OF_JOBS = {
     "containers-pending": ("job_id", "application_id", "user", "queue"),
     "job-waits": ("job_id", "application_id", "user", "queue"),
     "fetch-failures-host": ("job_id", "source_host"),
+    "localisation-slow": ("job_id", "host", "container_id"),
+    "host-blacklisted": ("job_id", "blacklisted_host"),
+    "queue-starved": ("queue", "host"),
+    "hdfs-user-busy": ("user", "operation", "client"),
 }
 """Query -> what its alert names, with a value."""
 
