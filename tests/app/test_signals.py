@@ -22,10 +22,17 @@ TEXTS = {
     if TYPES & set(re.findall(r"\w+", (text := path.read_text(encoding="utf-8"))))
 }
 
-PARAMETERS = {"hdfs-under-replicated": {"min_period": 60_000}, "queue-starved": {"min_period": 60_000}}
+PARAMETERS = {
+    "hdfs-under-replicated": {"min_period": 60_000},
+    "hdfs-slow-nodes": {"min_sightings": 4},
+    "queue-starved": {"min_period": 60_000},
+}
 """Shorter than the polls go on."""
 
 N = 2_000_000
+SLOW = """[{"SlowNode": "node3:9866", "SlowPeerLatencyWithReportingNodes": [{"ReportingNode": "node1:9866",
+    "ReportedLatency": 900.0, "MedianLatency": 2.0, "MadLatency": 0.1, "UpperLimitLatency": 6.0}]}]"""
+SLOW_DISK = '[{"SlowDiskID": "node3:/data1", "Latencies": {"WRITE": 480.5}}]'
 Wrong = Callable[[dict[str, Daemon]], None]
 
 
@@ -84,7 +91,7 @@ def test_datanodes_that_were_taken_out_of_use_are_not_missed(why: str) -> None:
 
 
 def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
-    assert len(TEXTS) == 23
+    assert len(TEXTS) == 24
     assert found(None) == {}
 
 
@@ -96,6 +103,8 @@ def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
         (put("NameNode", "FSNamesystemState", NumStaleDataNodes=1), "hdfs-datanodes-dead", "nn1"),
         (put("NameNode", "FSNamesystemState", NumDeadDataNodes=1), "hdfs-datanodes-dead", "nn1"),
         (put("NameNode", "FSNamesystemState", LowRedundancyBlocks=1_000), "hdfs-under-replicated", "nn1"),
+        (put("NameNode", "NameNodeStatus", SlowPeersReport=SLOW), "hdfs-slow-nodes", "nn1"),
+        (put("NameNode", "NameNodeStatus", SlowDisksReport=SLOW_DISK), "hdfs-slow-nodes", "nn1"),
         (put("NameNode", "FSNamesystemState", FilesTotal=1_000_000), "hdfs-files-growing", "nn1"),
         (put("NameNode", "FSNamesystem", TransactionsSinceLastCheckpoint=N), "hdfs-checkpoint-transactions", "nn1"),
         (put("NameNode", "FSNamesystemState", CapacityRemaining=4_000_000), "hdfs-capacity", "nn1"),

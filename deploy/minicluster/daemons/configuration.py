@@ -95,6 +95,7 @@ def _hdfs(settings: Settings, ports: Mapping[str, int], node: Host | None) -> di
         disk = shutil.disk_usage(settings.work_dir)
         told |= {
             "dfs.datanode.du.reserved": max(0, disk.used + disk.free - VOLUME_BYTES),
+            "dfs.datanode.round-robin-volume-choosing-policy.additional-available-space": 0,
             "dfs.datanode.data.read.bandwidthPerSec": READ_BYTES_PER_S,
             # Through the relay of its host, so that the NameNode sees it come from there.
             "dfs.namenode.rpc-address": f"{node.name}:{ports['namenode']}",
