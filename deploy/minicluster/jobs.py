@@ -14,7 +14,7 @@ HOSTILE_NAME = "<script>alert(1)</script> \"quoted\", commas; DROP TABLE alerts;
 HOT_KEY = "key-of-everybody"
 NARROW_QUEUE = "narrow"
 """Of clusters that have it: there is room for one container."""
-LARGE_BYTES = 64 << 20
+LARGE_BYTES = 100 << 20
 BAD_HOST = "node2"
 MAX_FAILURES_PER_HOST = 2
 

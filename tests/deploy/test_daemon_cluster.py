@@ -77,8 +77,8 @@ def test_volumes_are_so_small_that_one_file_fills_a_datanode(settings: Settings,
     full = namenode_faults.FULL_BYTES / (2 * configuration.VOLUME_BYTES)
     assert full > watching.MAX_FULL
     assert full / len(settings.hosts) > watching.MAX_FULL / 3
-    # What the faults of slow and lost DataNodes write does not.
-    others = 2 * 2 * faults.SLOW_FILE_BYTES + 3 * namenode_faults.WIDE_BYTES
+    # What other faults write does not, each with as many replicas as it has.
+    others = max(2 * 2 * faults.SLOW_FILE_BYTES, 3 * namenode_faults.WIDE_BYTES, 2 * jobs.LARGE_BYTES)
     assert others < watching.MAX_FULL / 3 * 2 * configuration.VOLUME_BYTES * len(settings.hosts)
 
 

@@ -29,7 +29,7 @@ from tests.live.scenario import NewAlerts, Say, jobs_running, verdict_of
 QUIET_S = 10.0
 """Some polls of a cluster that nothing is wrong with."""
 TOLD_WITHIN_S = 90.0
-WORKLOAD_WITHIN_S = 720.0
+WORKLOAD_WITHIN_S = 780.0
 SETTLE_WITHIN_S = 60.0
 
 

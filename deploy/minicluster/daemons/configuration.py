@@ -22,7 +22,7 @@ CHECK_MS = 2_000
 BLOCK_BYTES = 16 << 20
 VOLUME_BYTES = 1 << 30
 """Of each volume of a DataNode: the rest of the disk is reserved for others."""
-READ_BYTES_PER_S = 4 << 20
+READ_BYTES_PER_S = 3 << 20
 """Of each DataNode, so that a large file takes a while to come."""
 LOCK_MS = 2_000
 AUDIT_LOG4J = """\

@@ -110,6 +110,7 @@ def slow_datanode(cluster: DaemonCluster, host: Host) -> Iterator[None]:
         over.set()
         for thread in threads:
             thread.join(hdfs_files.WRITE_TIMEOUT_S)
+    hdfs_files.delete(cluster, "/slow")
     if failures:
         raise failures[0]
 
