@@ -14,7 +14,7 @@ NARROW_PERCENT = 12
 NODE_EXPIRY_MS = 20_000
 DATANODE_RECHECK_MS = 3_000
 """A DataNode is dead after twice this and ten heartbeats of a second: 16 s."""
-STALE_MS = 8_000
+STALE_MS = 12_000
 SLOW_IO_MS = 500
 SOCKET_BYTES = 65_536
 """Of DataNodes: what a peer does not take is felt at once, not after megabytes."""

@@ -15,7 +15,6 @@ from deploy.minicluster.daemons import hdfs_files
 from deploy.minicluster.daemons.cluster import DaemonCluster
 from deploy.minicluster.daemons.configuration import name_dirs
 from deploy.minicluster.errors import MiniClusterError, StartError
-from deploy.minicluster.http_client import request
 from deploy.minicluster.settings import Host
 
 MISSING_BYTES = 54_321
@@ -26,10 +25,8 @@ WIDE_BYTES = 30_000_000
 N_CLIENTS, N_CALLS_EACH = 8, 250
 N_FOLDERS = N_CLIENTS * N_CALLS_EACH
 BUSY_USER = "busy"
-HELD_S = 4.0
+HELD_S = 7.0
 """Longer than configuration.LOCK_MS, and shorter than DataNodes may be silent (configuration.STALE_MS)."""
-N_WAITING = 40
-"""Calls that wait for it meanwhile: more than the NameNode has handlers (10), so that the others wait in its queue."""
 ROLLS = b"Starting log segment at"
 ROLL_WITHIN_S = 60.0
 
@@ -101,11 +98,8 @@ def hanging_name_directory(cluster: DaemonCluster, _: Host) -> Iterator[None]:
 
     rolling = threading.Thread(target=roll, daemon=True)
     rolling.start()
-    waiting = ThreadPoolExecutor(N_WAITING)
     try:
         _wait_until_it_rolls(log, offset, rolling)
-        for number in range(N_WAITING):
-            waiting.submit(_ask, cluster, number)
         time.sleep(HELD_S)
     finally:
         reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -114,18 +108,10 @@ def hanging_name_directory(cluster: DaemonCluster, _: Host) -> Iterator[None]:
         finally:
             os.close(reader)
             fifo.unlink(missing_ok=True)
-            waiting.shutdown()
     if failures:
         raise failures[0]
     yield
     cluster.administer_hdfs("-rollEdits")  # it takes the directory up again (dfs.namenode.name.dir.restore)
-
-
-def _ask(cluster: DaemonCluster, number: int) -> None:
-    """A call that needs the lock."""
-    address, port = cluster.settings.master_address, cluster.ports["namenode_http"]
-    target = f"/webhdfs/v1/waiting/{number}?op=MKDIRS&user.name=hadoop"
-    request(address, port, target, method="PUT", timeout_s=ROLL_WITHIN_S)
 
 
 def _wait_until_it_rolls(log: Path, offset: int, rolling: threading.Thread) -> None:
