@@ -201,9 +201,9 @@ def _lost_outputs(work: Path) -> Job:
 
 def _large_file(_: Path) -> Job:
     path = "/in/large_file/large.bin"
-    job = example(
-        "large_file", "QuasiMonteCarlo", ["pi", "-files", f"hdfs://{path}", 2, 100], ((path, bytes(LARGE_BYTES)),)
-    )
+    # All in its ApplicationMaster, so that the file comes to one node.
+    words = ["pi", "-Dmapreduce.job.ubertask.enable=true", "-files", f"hdfs://{path}", 1, 100]
+    job = example("large_file", "QuasiMonteCarlo", words, ((path, bytes(LARGE_BYTES)),))
     return replace(job, healthy=False, fault="slow_localisation")
 
 
