@@ -111,6 +111,11 @@ def value_of(reading: Reading, told: Any, now_ms: int) -> int | float | str | No
         return int(bool(told)) if isinstance(told, str) else None
     if reading.kind is Kind.N_FAILED:
         return _n_failed(told)
+    if reading.kind in (Kind.N_LISTED, Kind.LISTED):
+        names = _listed(told)
+        if names is None or reading.kind is Kind.N_LISTED:
+            return None if names is None else len(names)
+        return printable(", ".join(names), MAX_TEXT_CHARS) or None
     number = _number(told)
     if number is None:
         return None
@@ -145,3 +150,16 @@ def _n_failed(told: Any) -> int | None:
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return len(failed) if isinstance(failed, dict) else None
+
+
+def _listed(told: Any) -> list[str] | None:
+    """Names of slow DataNodes or disks, as the NameNode reports them."""
+    if not isinstance(told, str):
+        return None
+    try:
+        entries = loads(told, MAX_VALUES)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    return [str(entry.get("SlowNode") or entry.get("SlowDiskID") or "unknown") for entry in entries]

@@ -29,6 +29,10 @@ class Kind(Enum):
     """Milliseconds since a time."""
     N_FAILED = "n failed"
     """Entries of `failed` in an object that is written as a text."""
+    N_LISTED = "n listed"
+    """Entries of a list of objects that is written as a text."""
+    LISTED = "listed"
+    """What these are called, one after the other; null where the list is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,10 @@ NAME_NODE = DaemonKind(
                 _count("n_stale_datanodes", _STATE, "NumStaleDataNodes"),
                 _count("n_failed_volumes", _STATE, "VolumeFailuresTotal"),
                 Reading("n_failed_name_dirs", Kind.N_FAILED, "NameNodeInfo", ("NameDirStatuses",)),
+                Reading("n_slow_peers", Kind.N_LISTED, "NameNodeStatus", ("SlowPeersReport",)),
+                Reading("slow_peers", Kind.LISTED, "NameNodeStatus", ("SlowPeersReport",)),
+                Reading("n_slow_disks", Kind.N_LISTED, "NameNodeStatus", ("SlowDisksReport",)),
+                Reading("slow_disks", Kind.LISTED, "NameNodeStatus", ("SlowDisksReport",)),
                 _count("used_bytes", _STATE, "CapacityUsed"),
                 _count("remaining_bytes", _STATE, "CapacityRemaining"),
                 _count("capacity_bytes", _STATE, "CapacityTotal"),
@@ -199,6 +207,7 @@ RESOURCE_MANAGER = DaemonKind(
                 _count("n_active_nodes", "ClusterMetrics", "NumActiveNMs"),
                 _count("n_lost_nodes", "ClusterMetrics", "NumLostNMs"),
                 _count("n_unhealthy_nodes", "ClusterMetrics", "NumUnhealthyNMs"),
+                _counter("n_masters", "ClusterMetrics", "AMRegisterDelayNumOps"),
                 _number("am_launch_ms", "ClusterMetrics", "AMLaunchDelayAvgTime"),
                 _number("am_register_ms", "ClusterMetrics", "AMRegisterDelayAvgTime"),
                 _number("am_allocation_ms", "ClusterMetrics", "AMContainerAllocationDelayAvgTime"),

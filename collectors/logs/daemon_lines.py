@@ -92,7 +92,8 @@ RENEWAL_COMMAND = re.compile(
 )
 TOKEN_RENEWAL = re.compile(r"Failed to renew token: ?(.*)")
 OWNER = re.compile(r"owner=([^,\s)]{1,300})")
-TOKEN_UNKNOWN = re.compile(r"Token for real user: (.{1,300}?), can't be found in cache")
+TOKEN_UNKNOWN = re.compile(r"Token for real user: (.{0,300}?), can't be found in cache(.*)")
+"""The real user is nobody where no proxy acts for the owner."""
 
 EXIT_CODES = {
     -100: "aborted by the framework",
@@ -400,7 +401,8 @@ def _credential(at: Line) -> tuple[Told, ...] | None:
     elif found := RENEWAL_COMMAND.match(at.message):
         what, user = "ticket not renewed", found[1]
     elif found := TOKEN_UNKNOWN.match(at.message):
-        what, user = "token unknown", found[1]
+        owner = OWNER.search(found[2])
+        what, user = "token unknown", found[1] or (owner[1] if owner else None)
     elif found := TOKEN_RENEWAL.match(at.message):
         owner = OWNER.search(found[1])
         what, user = "token not renewed", owner[1] if owner else None

@@ -14,6 +14,9 @@ HOSTILE_NAME = "<script>alert(1)</script> \"quoted\", commas; DROP TABLE alerts;
 HOT_KEY = "key-of-everybody"
 NARROW_QUEUE = "narrow"
 """Of clusters that have it: there is room for one container."""
+LARGE_BYTES = 100 << 20
+BAD_HOST = "node2"
+MAX_FAILURES_PER_HOST = 2
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,24 @@ def _lost_outputs(work: Path) -> Job:
     )  # fmt: skip
 
 
+def _large_file(_: Path) -> Job:
+    path = "/in/large_file/large.bin"
+    # All in its ApplicationMaster, so that the file comes to one node.
+    words = ["pi", "-Dmapreduce.job.ubertask.enable=true", "-files", f"hdfs://{path}", 1, 100]
+    job = example("large_file", "QuasiMonteCarlo", words, ((path, bytes(LARGE_BYTES)),))
+    return replace(job, healthy=False, fault="slow_localisation")
+
+
+def _bad_host(work: Path) -> Job:
+    tasks = [{"sleep_s": 5, "n_records": 1, "seed": i, "fails_on": BAD_HOST} for i in range(9)]
+    options = {
+        "mapreduce.job.maxtaskfailures.per.tracker": MAX_FAILURES_PER_HOST,
+        "yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent": -1,  # it is a third of the nodes
+        "mapreduce.map.maxattempts": 8,
+    }
+    return streaming(work, "bad_host", tasks, 1, "1 0", options=options, healthy=False, fault="tasks_fail_on_host")
+
+
 CATALOGUE: dict[str, Callable[[Path], Job]] = {
     "pi": _pi,
     "word_count": _word_count,
@@ -215,4 +236,6 @@ CATALOGUE: dict[str, Callable[[Path], Job]] = {
     "starved_queue": _starved_queue,
     "waiting_master": _waiting_master,
     "lost_outputs": _lost_outputs,
+    "large_file": _large_file,
+    "bad_host": _bad_host,
 }

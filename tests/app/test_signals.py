@@ -22,6 +22,17 @@ TEXTS = {
     if TYPES & set(re.findall(r"\w+", (text := path.read_text(encoding="utf-8"))))
 }
 
+PARAMETERS = {
+    "hdfs-under-replicated": {"min_period": 60_000},
+    "hdfs-slow-nodes": {"min_sightings": 4},
+    "queue-starved": {"min_period": 60_000},
+}
+"""Shorter than the polls go on."""
+
+N = 2_000_000
+SLOW = """[{"SlowNode": "node3:9866", "SlowPeerLatencyWithReportingNodes": [{"ReportingNode": "node1:9866",
+    "ReportedLatency": 900.0, "MedianLatency": 2.0, "MadLatency": 0.1, "UpperLimitLatency": 6.0}]}]"""
+SLOW_DISK = '[{"SlowDiskID": "node3:/data1", "Latencies": {"WRITE": 480.5}}]'
 Wrong = Callable[[dict[str, Daemon]], None]
 
 
@@ -40,7 +51,7 @@ def alerts(wrong: Wrong | None) -> dict[str, list[str]]:
             wrong(daemons)
         polled.append(collector.poll(T0 + number * POLL_MS).events)
     events, evaluate = EventBatch.concat(polled).sorted(), engine_rows(load_event_types())
-    rows = {name: evaluate(name, TEXTS, {}, events) for name in TEXTS}
+    rows = {name: evaluate(name, TEXTS, PARAMETERS.get(name, {}), events) for name in TEXTS}
     return {name: [str(row.values["host"]) for row in got] for name, got in rows.items() if got}
 
 
@@ -61,6 +72,15 @@ def slow_calls(daemons: dict[str, Daemon]) -> None:
     bean.update(RpcQueueTimeAvgTime=3_000.0, RpcProcessingTimeNumOps=bean["RpcProcessingTimeNumOps"] + 1)
 
 
+def slow_masters(daemons: dict[str, Daemon]) -> None:
+    bean = daemons["ResourceManager"].bean("ClusterMetrics")
+    bean.update(AMRegisterDelayAvgTime=60_000.0, AMRegisterDelayNumOps=bean["AMRegisterDelayNumOps"] + 1)
+
+
+def test_masters_that_were_slow_are_told_once_when_no_others_follow() -> None:
+    assert alerts(slow_masters) == {"masters-slow": ["rm1"]}
+
+
 def test_slow_calls_are_told_once_when_no_others_follow() -> None:
     assert len(alerts(slow_calls)["rpc-slow"]) == 1
 
@@ -71,7 +91,7 @@ def test_datanodes_that_were_taken_out_of_use_are_not_missed(why: str) -> None:
 
 
 def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
-    assert len(TEXTS) == 15
+    assert len(TEXTS) == 24
     assert found(None) == {}
 
 
@@ -82,6 +102,11 @@ def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
         (put("NameNode", "FSNamesystem", CorruptBlocks=1), "hdfs-missing-blocks", "nn1"),
         (put("NameNode", "FSNamesystemState", NumStaleDataNodes=1), "hdfs-datanodes-dead", "nn1"),
         (put("NameNode", "FSNamesystemState", NumDeadDataNodes=1), "hdfs-datanodes-dead", "nn1"),
+        (put("NameNode", "FSNamesystemState", LowRedundancyBlocks=1_000), "hdfs-under-replicated", "nn1"),
+        (put("NameNode", "NameNodeStatus", SlowPeersReport=SLOW), "hdfs-slow-nodes", "nn1"),
+        (put("NameNode", "NameNodeStatus", SlowDisksReport=SLOW_DISK), "hdfs-slow-nodes", "nn1"),
+        (put("NameNode", "FSNamesystemState", FilesTotal=1_000_000), "hdfs-files-growing", "nn1"),
+        (put("NameNode", "FSNamesystem", TransactionsSinceLastCheckpoint=N), "hdfs-checkpoint-transactions", "nn1"),
         (put("NameNode", "FSNamesystemState", CapacityRemaining=4_000_000), "hdfs-capacity", "nn1"),
         (put("NameNode", "NameNodeInfo", Safemode="Safe mode is ON."), "hdfs-safe-mode", "nn1"),
         (put("NameNode", "NameNodeInfo", NameDirStatuses='{"failed":{"/a":""}}'), "hdfs-name-directory-failed", "nn1"),
@@ -92,6 +117,8 @@ def test_a_recorded_cluster_that_is_well_calls_for_nothing() -> None:
         (put("DataNode", "JvmMetrics", MemHeapUsedM=118.0), "heap-high", "node1"),
         (put("ResourceManager", "ClusterMetrics", NumLostNMs=1, NumActiveNMs=1), "nodemanagers-lost", "rm1"),
         (put("NodeManager", "NodeManagerMetrics", BadLocalDirs=1), "nodemanager-bad-directory", "node1"),
+        (put("DataNode", "FSDatasetState", Remaining=4_000_000), "datanode-capacity", "node1"),
+        (put("ResourceManager", "QueueMetrics,q0=root,q1=default", PendingContainers=3), "queue-starved", "rm1"),
         (put("DataNode", "FSDatasetState", NumFailedVolumes=1), "hdfs-volume-failed", "node1"),
         (down("DataNode"), "daemon-unreachable", "node1"),
     ],
@@ -110,6 +137,14 @@ def test_of_a_pair_the_active_one_tells() -> None:
 
 def test_a_pair_without_an_active_one_is_told() -> None:
     assert found(put("NameNode", "NameNodeStatus", State="standby")) == {"hdfs-no-active": "nn1"}
+
+
+def test_a_standby_that_reads_no_edits_is_told() -> None:
+    def behind(daemons: dict[str, Daemon]) -> None:
+        put("NameNode", "FSNamesystem", MillisSinceLastLoadedEdits=600_000)(daemons)
+        put("NameNode", "NameNodeStatus", State="standby")(daemons)
+
+    assert found(behind) == {"hdfs-no-active": "nn1", "hdfs-standby-late": "nn1"}
 
 
 SIGNALS = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import socket
 import threading
 import xml.etree.ElementTree as ET
@@ -15,8 +16,9 @@ import pytest
 from app.config import load_settings
 from app.live.sources import build_sources
 from app.queries import load_queries
-from deploy.minicluster import ports, watch_config
-from deploy.minicluster.daemons import configuration, job_faults, watching
+from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
+from deploy.minicluster import jobs, ports, watch_config
+from deploy.minicluster.daemons import configuration, faults, job_faults, namenode_faults, watching
 from deploy.minicluster.daemons.cluster import SETTINGS
 from deploy.minicluster.daemons.faults import FAULTS, MASTER, replaced_by_files
 from deploy.minicluster.daemons.relay import Relay
@@ -58,6 +60,36 @@ def test_each_datanode_has_its_own_address_and_volumes_and_knows_its_relay(
     assert client["dfs.namenode.rpc-address"] == f"master:{chosen['namenode']}"
 
 
+def test_the_namenode_has_two_directories_and_an_audit_log_that_clustercep_reads(
+    settings: Settings, chosen: dict[str, int]
+) -> None:
+    configuration.write_all(settings, chosen)
+    site = properties(settings.work_dir / "conf" / "client" / "hdfs-site.xml")
+    assert site["dfs.namenode.name.dir"].split(",") == list(map(str, configuration.name_dirs(settings)))
+    log4j = (settings.work_dir / "conf" / "daemon" / "log4j.properties").read_text(encoding="utf-8")
+    (name,) = [line.partition("=")[2] for line in log4j.splitlines() if line.startswith("log4j.appender.AUDIT.File=")]
+    path = Path(name.replace("${hadoop.log.dir}", str(settings.work_dir / "logs")))
+    assert path.parent == configuration.audit_dir(settings)
+    assert re.fullmatch(AUDIT_NAME_PATTERN, path.name)["host"] == MASTER  # type: ignore[index]
+
+
+def test_volumes_are_so_small_that_one_file_fills_a_datanode(settings: Settings, chosen: dict[str, int]) -> None:
+    full = namenode_faults.FULL_BYTES / (2 * configuration.VOLUME_BYTES)
+    assert full > watching.MAX_FULL
+    assert full / len(settings.hosts) > watching.MAX_FULL / 3
+    # What other faults write does not, each with as many replicas as it has.
+    others = max(2 * 2 * faults.SLOW_FILE_BYTES, 3 * namenode_faults.WIDE_BYTES, 2 * jobs.LARGE_BYTES)
+    assert others < watching.MAX_FULL / 3 * 2 * configuration.VOLUME_BYTES * len(settings.hosts)
+
+
+def test_a_file_waits_for_longer_than_clustercep_is_told(settings: Settings) -> None:
+    assert jobs.LARGE_BYTES / configuration.READ_BYTES_PER_S > watching.LOCALISATION_S
+
+
+def test_a_lock_is_held_for_longer_than_is_logged_and_shorter_than_datanodes_may_be_silent() -> None:
+    assert configuration.LOCK_MS < namenode_faults.HELD_S * 1000 < configuration.STALE_MS
+
+
 def test_the_narrow_queue_has_room_for_one_container(settings: Settings) -> None:
     memory = settings.memory
     room = len(settings.hosts) * memory.node * configuration.NARROW_PERCENT / 100
@@ -69,7 +101,7 @@ def test_clustercep_watches_every_daemon_by_the_name_of_its_host(
 ) -> None:
     write_config(tmp_path / "clustercep.yaml", watching.render(settings, chosen))
     read = load_settings(tmp_path / "clustercep.yaml", {})
-    assert set(build_sources(read)) == {"yarn_rest", "container_log", "daemon_log", "jmx"}
+    assert set(build_sources(read)) == {"yarn_rest", "container_log", "daemon_log", "hdfs_audit", "jmx"}
     assert read.sources.hosts["127.0.10.3"] == "node3"
     assert (len(read.sources.jmx.data_nodes), len(read.sources.jmx.node_managers)) == (3, 3)
     loaded = load_queries(read.queries, read.alerting.group_gap_ms)

@@ -37,6 +37,13 @@ def test_only_the_first_attempt_fails_on_purpose() -> None:
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
 
 
+def test_attempts_fail_on_one_host() -> None:
+    line = json.dumps({"n_records": 1, "fails_on": "node2"})
+    failed, done = (run("emit.py", line, NM_HOST=host) for host in ("node2", "node1"))
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+
+
 def test_stragglers_tell_who_they_are(tmp_path: Path) -> None:
     truth = tmp_path / "truth"
     run("emit.py", json.dumps({"n_records": 1, "truth": str(truth)}))
@@ -74,6 +81,7 @@ KNOWN = {
     "n_cold_keys",
     "seed",
     "fail_first",
+    "fails_on",
     "truth",
 }
 

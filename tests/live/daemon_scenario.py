@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from app.config import load_settings
@@ -18,7 +19,7 @@ from app.store.models import AlertRow, LateEventRow, ProblemRow, SourceStatusRow
 from deploy.minicluster import settings as cluster_settings
 from deploy.minicluster.daemons import watching
 from deploy.minicluster.daemons.cluster import SETTINGS, DaemonCluster
-from deploy.minicluster.daemons.faults import FAULTS, DaemonFault
+from deploy.minicluster.daemons.faults import ROUNDS, DaemonFault
 from deploy.minicluster.faults import Truth, now_ms
 from deploy.minicluster.workload import Outcome, Workload
 from tests.live import scenario
@@ -28,7 +29,7 @@ from tests.live.scenario import NewAlerts, Say, jobs_running, verdict_of
 QUIET_S = 10.0
 """Some polls of a cluster that nothing is wrong with."""
 TOLD_WITHIN_S = 90.0
-WORKLOAD_WITHIN_S = 720.0
+WORKLOAD_WITHIN_S = 780.0
 SETTLE_WITHIN_S = 60.0
 
 
@@ -89,8 +90,8 @@ class _Scenario:
         with open_configured_store(load_settings(self._clustercep.config, {})) as store:
             self._look_for(store, QUIET_S)
             observed.n_alerts_before = store.n_alerts()
-            for fault in FAULTS:
-                self._inject(store, fault)
+            for faults in ROUNDS:
+                self._inject(store, faults)
             workload = Workload(self._cluster, self._say)
             with jobs_running(workload) as running:
                 deadline_s = time.monotonic() + WORKLOAD_WITHIN_S
@@ -107,22 +108,30 @@ class _Scenario:
         observed.log = self._clustercep.log.read_text(encoding="utf-8")
         return observed
 
-    def _inject(self, store: Store, fault: DaemonFault) -> None:
+    def _inject(self, store: Store, faults: Sequence[DaemonFault]) -> None:
         from_ms = now_ms()
-        self._say(f"{fault.name} on {fault.host}: {fault.note}")
-        with fault.injected(self._cluster, self._cluster.host(fault.host)):
-            self._until_told(store, fault, from_ms, fault.told_by.keys() - fault.afterwards)
-        self._until_told(store, fault, from_ms, fault.told_by.keys())
+        with ExitStack() as injected:
+            for fault in faults:
+                self._say(f"{fault.name} on {fault.host}: {fault.note}")
+                injected.enter_context(fault.injected(self._cluster, self._cluster.host(fault.host)))
+            self._until_told(store, faults, from_ms, afterwards=False)
+        self._until_told(store, faults, from_ms, afterwards=True)
         self._cluster.wait_until_whole()
-        self.observed.truths += fault.truths(from_ms, now_ms())
-        self._say(f"{fault.name} is over")
+        to_ms = now_ms()
+        self.observed.truths += [truth for fault in faults for truth in fault.truths(from_ms, to_ms)]
+        self._say(f"{', '.join(fault.name for fault in faults)}: over")
 
-    def _until_told(self, store: Store, fault: DaemonFault, from_ms: int, queries: Collection[str]) -> None:
+    def _until_told(self, store: Store, faults: Sequence[DaemonFault], from_ms: int, *, afterwards: bool) -> None:
         """Or until time is up: what was missed is seen at the end."""
         deadline_s = time.monotonic() + TOLD_WITHIN_S
         while time.monotonic() < deadline_s:
-            truths = fault.truths(from_ms, now_ms())
-            if _all_found(store, (truth for truth in truths if truth.query in queries)):
+            truths = [
+                truth
+                for fault in faults
+                for truth in fault.truths(from_ms, now_ms())
+                if afterwards or truth.query not in fault.afterwards
+            ]
+            if _all_found(store, truths):
                 return
             self._look(store)
 

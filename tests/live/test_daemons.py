@@ -16,7 +16,7 @@ from tests.live import daemon_scenario, report
 from tests.live.conftest import SUMMARY
 from tests.live.daemon_scenario import DaemonsObserved
 
-SOURCES = {"yarn_rest", "container_log", "daemon_log", "jmx"}
+SOURCES = {"yarn_rest", "container_log", "daemon_log", "hdfs_audit", "jmx"}
 STOPPED = ("unavailable", "slow", "not_asked")
 """Problems of jmx with a daemon that is stopped or killed."""
 OF_JOBS = {
@@ -25,6 +25,10 @@ OF_JOBS = {
     "containers-pending": ("job_id", "application_id", "user", "queue"),
     "job-waits": ("job_id", "application_id", "user", "queue"),
     "fetch-failures-host": ("job_id", "source_host"),
+    "localisation-slow": ("job_id", "host", "container_id"),
+    "host-blacklisted": ("job_id", "blacklisted_host"),
+    "queue-starved": ("queue", "host"),
+    "hdfs-user-busy": ("user", "operation", "client"),
 }
 """Query -> what its alert names, with a value."""
 
@@ -74,7 +78,7 @@ def test_the_summary_names_the_host_or_the_job(found: list[tuple[Fault, AlertRow
         named = alert.values | alert.key
         for attribute in OF_JOBS.get(fault.query, ()):
             assert named.get(attribute), f"{fault.query}: no {attribute} in {named}"
-        assert (fault.host or named["application_id"]) in alert.summary
+        assert (fault.host or named.get("application_id") or named["job_id"]) in alert.summary
 
 
 def test_every_source_works_to_the_end(observed: DaemonsObserved) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.minicluster import hadoop_config, processes
@@ -81,13 +82,14 @@ class DaemonCluster(Cluster):
         heap = self.settings.memory.daemon_heap
         self.datanodes[host] = self._daemon(f"datanode-{host.name}", DATANODE, heap, host)
 
-    def administer_hdfs(self, *words: str) -> None:
-        """`hdfs dfsadmin`; raises StartError when it fails."""
+    def administer_hdfs(self, *words: str, environment: Mapping[str, str] | None = None) -> None:
+        """`hdfs dfsadmin`, with more in its environment; raises StartError when it fails."""
         work = self.settings.work_dir
         class_path = hadoop_config.class_path(work, "console")
         command = [*self.java_command(ADMIN_HEAP_MIB, class_path, ADMIN), *words]
         log = work / "logs" / "dfsadmin.out"
-        process = processes.start(f"dfsadmin {' '.join(words)}", command, log, self.environment, cwd=work)
+        given = self.environment | dict(environment or {})
+        process = processes.start(f"dfsadmin {' '.join(words)}", command, log, given, cwd=work)
         status = process.wait(START_TIMEOUT_S)
         processes.stop_all([process])
         if status != 0:

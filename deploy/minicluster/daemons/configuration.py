@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,11 +14,25 @@ NARROW_PERCENT = 12
 NODE_EXPIRY_MS = 20_000
 DATANODE_RECHECK_MS = 3_000
 """A DataNode is dead after twice this and ten heartbeats of a second: 16 s."""
-STALE_MS = 8_000
+STALE_MS = 12_000
 SLOW_IO_MS = 500
 SOCKET_BYTES = 65_536
 """Of DataNodes: what a peer does not take is felt at once, not after megabytes."""
 CHECK_MS = 2_000
+BLOCK_BYTES = 16 << 20
+VOLUME_BYTES = 1 << 30
+"""Of each volume of a DataNode: the rest of the disk is reserved for others."""
+READ_BYTES_PER_S = 3 << 20
+"""Of each DataNode, so that a large file takes a while to come."""
+LOCK_MS = 2_000
+AUDIT_LOG4J = """\
+log4j.logger.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=INFO,AUDIT
+log4j.additivity.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=false
+log4j.appender.AUDIT=org.apache.log4j.FileAppender
+log4j.appender.AUDIT.File=${hadoop.log.dir}/audit/hdfs-audit-master.log
+log4j.appender.AUDIT.layout=org.apache.log4j.PatternLayout
+log4j.appender.AUDIT.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+"""
 
 
 def local_dirs(settings: Settings, host: Host) -> tuple[Path, Path]:
@@ -32,6 +47,16 @@ def data_dirs(settings: Settings, host: Host) -> tuple[Path, Path]:
     return folder / "data", folder / "data2"
 
 
+def name_dirs(settings: Settings) -> tuple[Path, Path]:
+    """Where the NameNode keeps its name space."""
+    return settings.work_dir / "hdfs" / "name", settings.work_dir / "hdfs" / "name2"
+
+
+def audit_dir(settings: Settings) -> Path:
+    """Where the NameNode writes its audit log."""
+    return settings.work_dir / "logs" / "audit"
+
+
 def write_all(settings: Settings, ports: Mapping[str, int]) -> None:
     """As hadoop_config.write_all."""
 
@@ -44,6 +69,8 @@ def write_all(settings: Settings, ports: Mapping[str, int]) -> None:
         }
 
     hadoop_config.write_all(settings, ports, more)
+    with (settings.work_dir / "conf" / "daemon" / "log4j.properties").open("a", encoding="utf-8") as log4j:
+        log4j.write(AUDIT_LOG4J)
 
 
 def _hdfs(settings: Settings, ports: Mapping[str, int], node: Host | None) -> dict[str, object]:
@@ -59,9 +86,17 @@ def _hdfs(settings: Settings, ports: Mapping[str, int], node: Host | None) -> di
         "dfs.datanode.failed.volumes.tolerated": 1,
         "dfs.datanode.disk.check.min.gap": "0s",
         "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
+        "dfs.blocksize": BLOCK_BYTES,
+        "dfs.namenode.name.dir": ",".join(map(str, name_dirs(settings))),
+        "dfs.namenode.name.dir.restore": True,
+        "dfs.namenode.write-lock-reporting-threshold-ms": LOCK_MS,
     }
     if node is not None:
+        disk = shutil.disk_usage(settings.work_dir)
         told |= {
+            "dfs.datanode.du.reserved": max(0, disk.used + disk.free - VOLUME_BYTES),
+            "dfs.datanode.round-robin-volume-choosing-policy.additional-available-space": 0,
+            "dfs.datanode.data.read.bandwidthPerSec": READ_BYTES_PER_S,
             # Through the relay of its host, so that the NameNode sees it come from there.
             "dfs.namenode.rpc-address": f"{node.name}:{ports['namenode']}",
             "dfs.datanode.data.dir": ",".join(map(str, data_dirs(settings, node))),

@@ -10,8 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.minicluster.daemons import hdfs_files, namenode_faults
 from deploy.minicluster.daemons.cluster import DaemonCluster
 from deploy.minicluster.daemons.configuration import data_dirs, local_dirs
+from deploy.minicluster.daemons.hdfs_files import write_through
 from deploy.minicluster.errors import MiniClusterError
 from deploy.minicluster.faults import Truth
 from deploy.minicluster.settings import Host
@@ -20,7 +22,6 @@ PAUSED_S, RUNS_S = 0.8, 0.1
 """Of a DataNode that is slow: longer than configuration.SLOW_IO_MS and shorter than what JVMs report as a pause."""
 SLOW_FILE_BYTES = 20_000_000
 """Several pauses long: a packet waits when buffers of 64 KiB are full."""
-WRITE_TIMEOUT_S = 60.0
 MASTER = "master"
 
 
@@ -96,7 +97,8 @@ def slow_datanode(cluster: DaemonCluster, host: Host) -> Iterator[None]:
         others = [other for other in cluster.settings.hosts if other != host]
         number = 0
         while not over.is_set():
-            write_through(cluster, others[number % len(others)], f"/slow/{number}", SLOW_FILE_BYTES)
+            # The same few again and again: what they were is deleted, and the DataNodes stay as empty as they were.
+            write_through(cluster, others[number % 2], f"/slow/{number % 2}", SLOW_FILE_BYTES)
             number += 1
 
     threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in (pause, write)]
@@ -107,7 +109,8 @@ def slow_datanode(cluster: DaemonCluster, host: Host) -> Iterator[None]:
     finally:
         over.set()
         for thread in threads:
-            thread.join(WRITE_TIMEOUT_S)
+            thread.join(hdfs_files.WRITE_TIMEOUT_S)
+    hdfs_files.delete(cluster, "/slow")
     if failures:
         raise failures[0]
 
@@ -123,17 +126,19 @@ def failed_volume(cluster: DaemonCluster, host: Host) -> Iterator[None]:
 
 @contextmanager
 def killed_datanode(cluster: DaemonCluster, host: Host) -> Iterator[None]:
-    """Until it is started again."""
-    cluster.kill_datanode(host)
-    yield
-    cluster.start_datanode(host)
+    """Until it is started again; what has a replica on every host cannot be copied meanwhile."""
+    with namenode_faults.wide_file(cluster, host):
+        cluster.kill_datanode(host)
+        yield
+        cluster.start_datanode(host)
 
 
 @contextmanager
 def safe_mode(cluster: DaemonCluster, _: Host) -> Iterator[None]:
-    """As an operator enters it."""
+    """As an operator enters it, to make a checkpoint."""
     cluster.administer_hdfs("-safemode", "enter")
     yield
+    cluster.administer_hdfs("-saveNamespace")
     cluster.administer_hdfs("-safemode", "leave")
 
 
@@ -147,57 +152,83 @@ def stopped_nodemanager(cluster: DaemonCluster, host: Host) -> Iterator[None]:
         cluster.signal_nodemanager(host, signal.SIGCONT)
 
 
-def write_through(cluster: DaemonCluster, host: Host, path: str, n_bytes: int) -> None:
-    """A file of two replicas, the first of them on `host`."""
-    namenode = f"{host.name}:{cluster.ports['namenode']}"  # by the host's relay: so it is known for the writer
-    query = f"op=CREATE&user.name=hadoop&namenoderpcaddress={namenode}&overwrite=true&replication=2"
-    connection = http.client.HTTPConnection(host.address, cluster.ports["datanode_http"], timeout=WRITE_TIMEOUT_S)
-    try:
-        headers = {"Content-Type": "application/octet-stream"}
-        connection.request("PUT", f"/webhdfs/v1{path}?{query}", body=bytes(n_bytes), headers=headers)
-        answer = connection.getresponse()
-        told = answer.read(300)
-    finally:
-        connection.close()
-    if answer.status != http.client.CREATED:
-        raise MiniClusterError(f"the DataNode of {host.name} did not write {path}: HTTP {answer.status}: {told!r}")
-
-
-FAULTS = (
-    DaemonFault(
-        "bad_directory", "node1",
-        {"nodemanager-bad-directory": "node1", "nodemanager-directory-failed": "node1"},
-        a_bad_directory, "in place of one of the NodeManager's two directories for containers there is a file",
+ROUNDS = (
+    (
+        DaemonFault(
+            "bad_directory", "node1",
+            {"nodemanager-bad-directory": "node1", "nodemanager-directory-failed": "node1"},
+            a_bad_directory, "in place of one of the NodeManager's two directories for containers there is a file",
+        ),
+        DaemonFault(
+            "name_directory_hangs", MASTER,
+            {"hdfs-name-directory-failed": MASTER, "namenode-lock-held": MASTER, "rpc-slow": MASTER},
+            namenode_faults.hanging_name_directory,
+            "one of the NameNode's two directories hangs while its edits are rolled, and then fails",
+        ),
     ),
-    DaemonFault(
-        "unhealthy_node", "node2", {"node-unhealthy": "node2", "nodemanagers-lost": MASTER},
-        only_bad_directories, "in place of both directories of the NodeManager for containers there are files",
+    (
+        DaemonFault(
+            "unhealthy_node", "node2", {"node-unhealthy": "node2", "nodemanagers-lost": MASTER},
+            only_bad_directories, "in place of both directories of the NodeManager for containers there are files",
+        ),
+        DaemonFault(
+            "missing_block", "node2", {"hdfs-missing-blocks": MASTER},
+            namenode_faults.missing_block, "the only replica of a file is gone from the disk, and is read",
+        ),
+        DaemonFault(
+            "full_datanode", "node1", {"datanode-capacity": "node1", "hdfs-capacity": MASTER},
+            namenode_faults.full_datanode, f"a file of {namenode_faults.FULL_BYTES >> 20} MiB on one DataNode",
+        ),
+        DaemonFault(
+            "unknown_token", MASTER, {"credentials-failed": MASTER},
+            namenode_faults.unknown_token, "a client comes with a delegation token that the NameNode does not know",
+        ),
     ),
-    DaemonFault(
-        "slow_datanode", "node3", {"datanode-slow-peer": "node3"},
-        slow_datanode, f"the DataNode stands still for {PAUSED_S} s, runs for {RUNS_S} s, and so on",
+    (
+        DaemonFault(
+            "slow_datanode", "node3", {"datanode-slow-peer": "node3"},
+            slow_datanode, f"the DataNode stands still for {PAUSED_S} s, runs for {RUNS_S} s, and so on",
+        ),
     ),
-    DaemonFault(
-        "failed_volume", "node3", {"datanode-disk-failed": "node3", "hdfs-volume-failed": "node3"},
-        failed_volume, "in place of one of the DataNode's two volumes there is a file",
+    (
+        DaemonFault(
+            "failed_volume", "node3", {"datanode-disk-failed": "node3", "hdfs-volume-failed": "node3"},
+            failed_volume, "in place of one of the DataNode's two volumes there is a file",
+        ),
     ),
-    DaemonFault(
-        "safe_mode", MASTER, {"hdfs-safe-mode": MASTER, "hdfs-safe-mode-stays": MASTER},
-        safe_mode, "hdfs dfsadmin -safemode enter",
+    (
+        DaemonFault(
+            "datanode_lost", "node3",
+            {
+                "datanode-lost": "node3", "daemon-unreachable": "node3", "hdfs-datanodes-dead": MASTER,
+                "hdfs-under-replicated": MASTER,
+            },
+            killed_datanode, "kill -9 to the DataNode",
+        ),
     ),
-    DaemonFault(
-        "datanode_lost", "node3",
-        {"datanode-lost": "node3", "daemon-unreachable": "node3", "hdfs-datanodes-dead": MASTER},
-        killed_datanode, "kill -9 to the DataNode",
+    (
+        DaemonFault(
+            "busy_user", MASTER,
+            {"hdfs-user-busy": MASTER, "hdfs-checkpoint-transactions": MASTER, "hdfs-checkpoint-late": MASTER},
+            namenode_faults.busy_user,
+            f"one user makes {namenode_faults.N_FOLDERS} folders, and there is no checkpoint",
+        ),
+        DaemonFault(
+            "nodemanager_stopped", "node2",
+            {
+                "node-lost": "node2", "daemon-unreachable": "node2", "nodemanagers-lost": MASTER,
+                "daemon-paused": "node2", "gc-pause": "node2",
+            },
+            stopped_nodemanager, "SIGSTOP to the NodeManager",
+            afterwards=frozenset({"daemon-paused", "gc-pause"}),
+        ),
     ),
-    DaemonFault(
-        "nodemanager_stopped", "node2",
-        {
-            "node-lost": "node2", "daemon-unreachable": "node2", "nodemanagers-lost": MASTER,
-            "daemon-paused": "node2", "gc-pause": "node2",
-        },
-        stopped_nodemanager, "SIGSTOP to the NodeManager",
-        afterwards=frozenset({"daemon-paused", "gc-pause"}),
+    (
+        DaemonFault(
+            "safe_mode", MASTER, {"hdfs-safe-mode": MASTER, "hdfs-safe-mode-stays": MASTER},
+            safe_mode, "hdfs dfsadmin -safemode enter, -saveNamespace, -safemode leave",
+        ),
     ),
 )  # fmt: skip
-"""In the order in which they are injected, one after the other."""
+"""Those of one round are injected at once, since what tells of one tells of no other; round after round."""
+FAULTS = tuple(fault for faults in ROUNDS for fault in faults)

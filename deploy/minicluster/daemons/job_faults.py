@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.minicluster.cluster import START_TIMEOUT_S
+from deploy.minicluster.daemons.configuration import READ_BYTES_PER_S
 from deploy.minicluster.errors import JobError
 from deploy.minicluster.faults import (
     Injection,
@@ -22,11 +23,14 @@ from deploy.minicluster.faults import (
     now_ms,
 )
 from deploy.minicluster.hadoop_api import application_of
+from deploy.minicluster.jobs import BAD_HOST, LARGE_BYTES, MAX_FAILURES_PER_HOST
 from deploy.minicluster.process_tree import scan, tree_pids
 
 STARVED_S = 115.0
 """Longer than clustercep is told to wait (watching.MIN_WAIT_S)."""
 LOST_S = 35.0
+TOLD_S = 5.0
+"""Until the master's log says what its page says."""
 MASTER_HOST = "master"
 """The ResourceManager's, which tells of its nodes."""
 MASTER = "org.apache.hadoop.mapreduce.v2.app.MRAppMaster"
@@ -37,9 +41,7 @@ def exceed_memory(injection: Injection) -> None:
     found: list[dict[str, Any]] = []
 
     def has_failed() -> bool:
-        tasks = injection.api.live_tasks(injection.job_id)
-        attempts = (a for task in tasks for a in injection.api.live_attempts(injection.job_id, task["id"]))
-        found[:] = [attempt for attempt in attempts if attempt["state"] == "FAILED"]
+        found[:] = _failed_attempts(injection)
         return bool(found)
 
     injection.wait(has_failed, "an attempt had failed")
@@ -56,6 +58,12 @@ def exceed_memory(injection: Injection) -> None:
             note="the first attempt of one map takes 600 MiB, its container has 512",
         )
     )
+
+
+def _failed_attempts(injection: Injection) -> list[dict[str, Any]]:
+    tasks = injection.api.live_tasks(injection.job_id)
+    attempts = (a for task in tasks for a in injection.api.live_attempts(injection.job_id, task["id"]))
+    return [attempt for attempt in attempts if attempt["state"] == "FAILED"]
 
 
 def kill_master(injection: Injection) -> None:
@@ -104,17 +112,19 @@ def starve_queue(injection: Injection) -> None:
     from_ms = now_ms()
     if injection.job_ended.wait(STARVED_S):
         raise JobError(f"{injection.job_id} ended in a queue that has no room for its maps")
-    injection.truths.append(
-        Truth(
-            fault="queue_starved",
-            query="containers-pending",
-            job_id=injection.job_id,
-            host="",
-            from_ms=from_ms,
-            to_ms=now_ms(),
-            note=f"its queue has room for one container, which its master has: no map for {STARVED_S:.0f} s",
-        )
+    starved = Truth(
+        fault="queue_starved",
+        query="containers-pending",
+        job_id=injection.job_id,
+        host="",
+        from_ms=from_ms,
+        to_ms=now_ms(),
+        note=f"its queue has room for one container, which its master has: no map for {STARVED_S:.0f} s",
     )
+    injection.truths += [
+        starved,
+        replace(starved, query="queue-starved", job_id="", host=MASTER_HOST, hosts=[MASTER_HOST]),
+    ]
     injection.kill()
 
 
@@ -124,18 +134,42 @@ def _state(injection: Injection) -> str | None:
 
 def wait_for_master(injection: Injection) -> None:
     """The queue's one container is another job's: what the wait was is written down."""
+    _note_the_way_to_running(injection, "master_waits", "job-waits", "the only container of its queue was taken")
+
+
+def wait_for_files(injection: Injection) -> None:
+    """The job ships a large file, which DataNodes serve slowly: until its master has it nothing runs."""
+    note = f"a file of {LARGE_BYTES >> 20} MiB came to its nodes at {READ_BYTES_PER_S >> 20} MiB/s"
+    _note_the_way_to_running(injection, "slow_localisation", "localisation-slow", note)
+
+
+def _note_the_way_to_running(injection: Injection, fault: str, query: str, note: str) -> None:
     from_ms = now_ms()
     injection.wait(lambda: _state(injection) == "ACCEPTED", "it was accepted")
     injection.wait(lambda: _state(injection) == "RUNNING", "its master ran")
+    injection.truths.append(Truth(fault, query, injection.job_id, "", from_ms, now_ms(), note))
+
+
+def fail_on_host(injection: Injection) -> None:
+    """Its maps fail on one host by themselves: when as many have as its master bears is written down."""
+    from_ms = now_ms()
+
+    def has_failed_enough() -> bool:
+        hosts = [host_of(attempt["nodeHttpAddress"]) for attempt in _failed_attempts(injection)]
+        return hosts.count(BAD_HOST) >= MAX_FAILURES_PER_HOST
+
+    injection.wait(has_failed_enough, f"{MAX_FAILURES_PER_HOST} attempts had failed on {BAD_HOST}")
+    injection.job_ended.wait(TOLD_S)
     injection.truths.append(
         Truth(
-            fault="master_waits",
-            query="job-waits",
+            fault="tasks_fail_on_host",
+            query="host-blacklisted",
             job_id=injection.job_id,
-            host="",
+            host=BAD_HOST,
+            hosts=[BAD_HOST],
             from_ms=from_ms,
             to_ms=now_ms(),
-            note="the only container of its queue was taken",
+            note=f"every attempt on {BAD_HOST} fails; its master bears {MAX_FAILURES_PER_HOST} there",
         )
     )
 
@@ -176,4 +210,6 @@ INJECTIONS: dict[str, Callable[[Injection], None]] = {
     "queue_starved": starve_queue,
     "master_waits": wait_for_master,
     "map_outputs_lost": lose_map_outputs,
+    "slow_localisation": wait_for_files,
+    "tasks_fail_on_host": fail_on_host,
 }

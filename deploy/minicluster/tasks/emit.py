@@ -2,7 +2,8 @@
 
 sleep_s: seconds to wait; n_records, record_bytes: output after that; hot_key, hot_share: one key for this
 share of the records; n_cold_keys: how many keys the others have; seed: of the random numbers;
-fail_first: fail in the first attempt; hog_first_mib: take so much memory in the first attempt;
+fail_first: fail in the first attempt; fails_on: fail on the host of this name;
+hog_first_mib: take so much memory in the first attempt;
 truth: file that gets a line about a deliberate straggler.
 """
 
@@ -62,6 +63,8 @@ def main() -> None:
         if task.get("fail_first") and is_first():
             time.sleep(3)
             sys.exit("this attempt fails on purpose")
+        if "fails_on" in task and task["fails_on"] == os.environ["NM_HOST"]:
+            sys.exit("attempts fail on this host on purpose")
         hog = b"x" * (int(task.get("hog_first_mib", 0)) << 20 if is_first() else 0)
         started_ms = time.time_ns() // 1_000_000
         time.sleep(float(task.get("sleep_s", 0)))

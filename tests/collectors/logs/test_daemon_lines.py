@@ -175,6 +175,12 @@ def test_layouts(tmp_path: Path, begin: str, end: str) -> None:
         ("resourcemanager-rm1.log", ["Failed to renew token: Kind: HDFS_DELEGATION_TOKEN, Ident: (token for "
                                      "alice: HDFS_DELEGATION_TOKEN owner=alice, renewer=yarn)"], "CredentialFailed",
          {"host": "rm1", "problem": "token not renewed", "user": "alice"}),
+        ("namenode-nn1.log", ["Token for real user: , can't be found in cache, Token=(token for alice: "
+                              "HDFS_DELEGATION_TOKEN owner=alice, renewer=alice, realUser=, issueDate=1, maxDate=2, "
+                              "sequenceNumber=77, masterKeyId=3)"], "CredentialFailed",
+         {"host": "nn1", "problem": "token unknown", "user": "alice"}),
+        ("namenode-nn1.log", ["Token for real user: hive, can't be found in cache"], "CredentialFailed",
+         {"host": "nn1", "problem": "token unknown", "user": "hive"}),
         ("nodemanager-n4.log", [SHUFFLE], None, {}),
     ],
 )  # fmt: skip
