@@ -22,6 +22,10 @@ _FORMATS: dict[str, Callable[[float], str]] = {"duration": format_duration, "siz
 _HEADING = re.compile(r"#{1,6}[ \t]+(?=[^ \t])(.*)")
 
 
+MOST_IN_PLAIN, MOST_EXACT = 999_999.5, 1e15
+"""From here on numbers have an exponent as `plain` writes them; a float knows whole numbers up to there."""
+
+
 def fill(template: str, values: Mapping[str, object], max_chars: int = MAX_SUMMARY_CHARS) -> str:
     """`template` with `{name}` replaced by `values["name"]`, `{name.max}` by `values["name.max"]`.
 
@@ -73,8 +77,11 @@ def placeholders(template: str) -> frozenset[str]:
 
 def written(value: object, form: str | None) -> str:
     """A value in a format of templates; what the format cannot write stands as it is."""
-    if form is None or isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return plain(value)
+    if form is None:
+        is_large = isinstance(value, float) and MOST_IN_PLAIN <= abs(value) < MOST_EXACT
+        return f"{value:.0f}" if is_large else plain(value)  # 3.33333e+06 files is not what people read
     try:
         return _FORMATS[form](value)
     except ValueError:  # a time that no calendar shows

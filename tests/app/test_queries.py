@@ -152,10 +152,12 @@ def test_summaries_are_filled_once_and_as_text() -> None:
             "{x:bytes} {x.most} {x.max.min} {x:} {x.} {:size} {x:size:size}",
         ),
         ("{y:size} {x.min}", "{y:size} {x.min}"),
+        ("{mean} files, {small}, {edge}, {neg}, {far}", "3333333 files, 999999, 1000000, -1000000, 1e+30"),
     ],
 )
 def test_numbers_are_written_as_people_read_them(template: str, written: str) -> None:
     values = {"x": 63_665, "x.max": 120_000, "none": None, "text": "slow", "nan": float("nan"), "far": 1e30}
+    values |= {"mean": 1e7 / 3, "small": 999_999.4, "neg": -1e6, "edge": 999_999.5}
     assert fill(template, values) == written
 
 
