@@ -116,7 +116,9 @@ class Unstored:
             self._uncovered_told = n_released < room
             return n_released
         if self._over is None or (self._over == [] and self._has_closed):  # an incident is over when its alerts are
+            is_first = self._over is None
             self._over, self._has_closed = recorder.over(self.watermark_ms), False
+            self._members_released = is_first and not self._over  # none is uncovered since they were told
             return 0
         if self._over:
             part_over, self._over, self._has_closed = self._over[:room], self._over[room:], True

@@ -48,8 +48,9 @@ class AlertRow(Base):
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
         Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
         Index("ix_alerts_to_tell", "id", sqlite_where=text("to_tell IS 1"), postgresql_where=text("to_tell IS true")),
-        Index("ix_alerts_inhibited", "inhibited", "id"),
+        Index("ix_alerts_inhibited", "inhibited", "id", "silenced"),
         Index("ix_alerts_telling", "id", "revision", "state", "severity", "silenced", "inhibited"),
+        Index("ix_alerts_goes_on", "id", "is_incident", "open", "state"),
         Index("ix_alerts_incident", "incident_id"),
     )
 
@@ -152,7 +153,7 @@ class IncidentMemberRow(Base):
     """An alert that is part of an incident: the incident's matches bind matches of it."""
 
     __tablename__ = "incident_members"
-    __table_args__ = (Index("ix_incident_members_alert", "alert_id"),)
+    __table_args__ = (Index("ix_incident_members_alert", "alert_id", "covered", "incident_id"),)
 
     incident_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
     alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, literal_column, or_, select, update
 from sqlalchemy.orm import aliased
 
 from app.store.alert_pages import filtered_later
@@ -171,7 +171,7 @@ class Incidents:
 @cache
 def _alone() -> Select[str]:
     """Ids of inhibited alerts that are not silenced, of which no incident goes on."""
-    covered = exists().where(
+    covered = exists(literal_column("1")).where(  # of all columns it would read the rows themselves
         IncidentMemberRow.alert_id == AlertRow.id,
         IncidentMemberRow.covered.is_(True),
         _INCIDENT.id == IncidentMemberRow.incident_id,
