@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+from app.process.scheduling import TURN_S
 from tests.torture.storm import storm
 
 
@@ -29,4 +31,5 @@ def test_a_storm_is_stored_in_short_transactions_beside_people_and_health(tmp_pa
     assert seen.unhealthy == []
     assert seen.failures == []
     assert seen.n_messages > 0
+    assert sys.getswitchinterval() == TURN_S, "its threads take short turns"
     assert len(seen.transactions_s) > 2 * 200 / 64, "several for those that fire, several for those that are over"

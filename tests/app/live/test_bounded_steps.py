@@ -413,6 +413,17 @@ def test_statements_do_not_grow_with_alerts_nor_with_their_evidence(store: Store
     assert few < 75
 
 
+@pytest.mark.parametrize(("watermark_ms", "n"), [(0, 1), (1_000, 2)])
+def test_alerts_behind_incidents_are_looked_at_again_only_after_some_were_over(
+    store: Store, watermark_ms: int, n: int
+) -> None:
+    live(store, many(3), 0)
+    rest = Unstored(watermark_ms, found_in([], OPTIONS.queries), ())
+    with counted(store) as statements, store.transaction() as writer:
+        rest.store_part(Recorder(OPTIONS, writer, kept, 2_000))
+    assert len([text for text in statements if "alerts.inhibited IS" in text and "NOT (EXISTS" in text]) == n
+
+
 def live(store: Store, matches: Sequence[FakeMatch], watermark_ms: int) -> None:
     with store.transaction() as writer:
         Recorder(OPTIONS, writer, kept, 1_000).live(matches, watermark_ms)
