@@ -34,15 +34,18 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 # process (the worker of queries, compilers) would get next to nothing beside them, were they not at a low priority, too.
 in_workers = nice -n 15 $(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder -m "$(1)"
 
+# Of many tests of one kind, each of which takes long, a change runs a part that its content tells (tests/turns.py): the
+# same part whenever it is looked at again. CLUSTERCEP_TEST_TURN= runs all.
 .PHONY: test
+test: export CLUSTERCEP_TEST_TURN ?= $(shell git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || echo 0)
 test: warm ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium, on PostgreSQL and against rrdtool where these can be installed
 	@deploy/setup/for-tests.sh
 	@$(call in_workers,not long) $(TEST_ARGS)
 
 .PHONY: test-long
-test-long: warm ## the tests that `make test` leaves out: campaigns of minutes, each killing and damaging as it goes
+test-long: warm ## the tests that `make test` leaves out: campaigns of minutes, and those of which it runs a part in turn
 	@deploy/setup/for-tests.sh
-	@$(call in_workers,long) $(TEST_ARGS)
+	@$(call in_workers,long or in_turn) $(TEST_ARGS)
 
 # The clusters end with pytest, however that ends.
 define beside_cluster

@@ -15,6 +15,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.examples import PROFILE, examples
+from tests.turns import others, this_turn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -81,13 +82,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `external` are skipped where the shared real inputs are not beside the project.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests marked `in_turn` those of this turn are left (`tests/turns.py`).
+
+    Tests marked `external` are skipped where the shared real inputs are not beside the project.
 
     Tests of one file run in one process, and so do all that need the demo's run or the browser, and all that need a JVM
     or something of their module that others make with it: run, browser and JVM are made once. The groups that take
     longest come first.
     """
+    if (turn := this_turn()) is not None and (left_out := others(items, turn)):
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
     with_jvm: defaultdict[Path, set[str]] = defaultdict(set)
     for item in items:
         if SPARK in getattr(item, "fixturenames", ()):

@@ -217,6 +217,7 @@ def is_linear(pattern: re.Pattern[Any], method: str, length: int = LENGTH, limit
     return process.exitcode == 0
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize(
     ("place", "pattern", "method"), [pytest.param(*use, id=f"{use[0]} {use[2]}") for use in uses()]
 )

@@ -71,6 +71,7 @@ def test_rows_are_walked_and_opened_by_keys(visitor: OwnVisitor, served: Site) -
     own.reads("Part of the incident")
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("width", [1_440, 800])
 def test_titles_and_headings_wrap_and_are_not_cut(visitor: OwnVisitor, width: int) -> None:
     own = visitor(width=width)
@@ -96,6 +97,7 @@ def test_the_decisive_line_and_the_commands_are_there_to_copy(visitor: OwnVisito
     expect(page.get_by_test_id("stVegaLiteChart").first.locator("svg")).to_contain_text("▶")
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_is_readable(visitor: OwnVisitor, served: Site, scheme: Any) -> None:
     own = visitor()

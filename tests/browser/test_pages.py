@@ -21,6 +21,7 @@ EVERY_PAGE = PROFILE == "thorough"
 HOSTS = [f"node{i}" for i in range(1, 7)]
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("width", [1_440, 800])
 def test_the_first_page_shows_what_the_demo_found(visitor: OwnVisitor, served: Site, width: int) -> None:
     own = visitor(width=width)
@@ -241,6 +242,7 @@ def test_hostile_names_are_text_in_lists(visitor: OwnVisitor, served: Site) -> N
         own.resize(1400, 900)
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("page", ["alert", "job"])
 def test_hostile_names_are_text_on_the_pages_about_them(visitor: OwnVisitor, served: Site, page: str) -> None:
     """Each name is on one of both pages every day, and on both in the thorough profile."""
@@ -287,6 +289,7 @@ def began(page: Page) -> str:
     )
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("zone", ["America/St_Johns", *(["Asia/Kolkata"] if EVERY_PAGE else [])])
 def test_times_are_those_of_the_viewers_zone(visitor: OwnVisitor, served: Site, zone: str) -> None:
     alert = served.found[0]

@@ -111,6 +111,7 @@ def check_rows(expected: list[dict[str, Any]], result: Outcome) -> None:
             assert got["exact"] == row["exact"]
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_as_a_process(runtime: str, tmp_path: Path) -> None:
     (case,) = next(parameter.values for parameter in CASES if parameter.id == "imprecise/both-orders")

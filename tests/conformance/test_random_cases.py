@@ -147,6 +147,7 @@ def _drawn_by(n_examples: int) -> Callable[[Callable[[], None]], Callable[[], No
     return lambda test: seed(chosen)(many(test))
 
 
+@pytest.mark.in_turn(of=4)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("group", SCOPES)
 def test_precise_events(group: str, strategy: str) -> None:
@@ -158,6 +159,7 @@ def test_precise_events(group: str, strategy: str) -> None:
         assert not refused
 
 
+@pytest.mark.in_turn(of=4)
 @pytest.mark.parametrize("group", SCOPES)
 def test_imprecise_events(group: str) -> None:
     query = replace(SCOPES[group], strategies=(ANY,), confidence=True, within_events=False)
@@ -165,6 +167,7 @@ def test_imprecise_events(group: str) -> None:
     assert not {reason for reason in tally.refused or {} if not reason.startswith(DECLARED)}
 
 
+@pytest.mark.in_turn(of=4)
 @pytest.mark.parametrize("group", ["groups", "conjunctions", "nested"])
 def test_orders_and_divisions_of_one_set_of_imprecise_events(group: str) -> None:
     query = replace(SCOPES[group], strategies=(ANY,), outputs=("SETS",), negation=True, within_events=False)

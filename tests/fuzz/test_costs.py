@@ -25,6 +25,7 @@ from tests.fuzz.searching import Found, Order, Search, Tally
 ONE_EVENT = Hostile("PATTERN SEQ(A v0) WHERE skip_till_any_match WITHIN 1 hour", "A")
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_cases_end_within_bounded_memory(name: str) -> None:
     @settings(max_examples=examples(5), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -52,6 +53,7 @@ def test_a_search_that_is_stopped_when_it_has_hardly_begun_is_told() -> None:
     assert over(replace(stopped, is_stopped=False)) is None  # LIMIT ends it as early as it likes
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("name", BUDGETED)
 def test_what_small_budgets_leave_out_is_told_and_the_same_for_every_division(name: str) -> None:
     @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))

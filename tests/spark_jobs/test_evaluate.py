@@ -108,6 +108,7 @@ def _check_against_oracle(query: CompiledQuery, stream: EventBatch) -> None:
 _CUT = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 4), st.integers(1, 6))
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
 def test_precise_events(strategy: str) -> None:
     n_ways = []

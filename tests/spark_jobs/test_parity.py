@@ -74,6 +74,7 @@ def shuffled_table(events: EventBatch, schema: EventSchema = CLUSTER) -> pa.Tabl
     return stored(events.take(np.random.default_rng(5).permutation(len(events))), schema)
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("name", PREDEFINED)
 def test_predefined_queries_on_the_recording(name: str, recording: EventBatch, shuffled: DataFrame) -> None:
     requested = RequestedQuery(name, {name: PREDEFINED[name]}, CLUSTER)
@@ -121,6 +122,7 @@ def test_a_heavy_key_is_cut_by_time(spark: SparkSession) -> None:
     assert found_by(planned) == of_engine(query, engine_rows(query, stream))
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("clause", ["OUTPUT TOP 3 BY CONFIDENCE", "LIMIT 3", "LIMIT 50"])
 @pytest.mark.parametrize("slide", ["", " SLIDE 15 ms"])
 @pytest.mark.parametrize("key", ["[k]", "a.x <= b.x"])

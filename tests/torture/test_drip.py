@@ -21,6 +21,7 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> drip.Tally:
     return drip.Tally()
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: str, tmp_path: Path) -> None:
     ends(lambda: drip.poll(tally, name, drip.WAYS[name]))
@@ -30,6 +31,7 @@ def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: 
     assert tally.failures == []
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
     ends(lambda: drip.daemons(tally, name, drip.WAYS[name]))
@@ -48,6 +50,7 @@ def test_pages_are_there_beside_clients_that_drip(tally: drip.Tally, tmp_path: P
     assert tally.failures == []
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_the_api_answers_beside_clients_that_drip(tally: drip.Tally, tmp_path: Path, is_encrypted: bool) -> None:
     tls = certificate(tmp_path) if is_encrypted else None

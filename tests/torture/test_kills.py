@@ -22,6 +22,7 @@ def test_kills_of_the_program_lose_and_double_nothing(tmp_path: Path) -> None:
     assert verdict.failures == ()
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_message_that_death_cut_off_comes_again_as_it_was(tmp_path: Path, stage: str) -> None:
     assert tried_kills("webhook", stage, tmp_path / "store").failures() == []

@@ -13,6 +13,7 @@ from tests.torture.postgresql import Seen, server, try_one, undisturbed
 SEEDS = {"stopped": (1,), "cut": (1,), "restored": (1, 2, 5)}
 
 
+@pytest.mark.in_turn(of=2, together=True)
 @pytest.mark.skipif(servers.why_not() is not None, reason=str(servers.why_not()))
 def test_alerts_and_keys_are_those_of_an_undisturbed_process(tmp_path: Path) -> None:
     expected, seen = undisturbed(tmp_path / "whole"), Seen()

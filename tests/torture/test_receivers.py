@@ -29,6 +29,7 @@ def test_p95() -> None:
     assert p95([float(n) for n in range(20)]) == 18
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "apprise"])
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_service_that_is_not_well_is_told_when_it_is(tmp_path: Path, kind: str, harm: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.torture.two import COMMANDS, Pairing, Seen, pairings, recorded, try_pairing
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize(
     "pairing",
     [

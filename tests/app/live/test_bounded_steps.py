@@ -148,6 +148,7 @@ def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
         }
 
 
+@pytest.mark.in_turn(of=2)
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, n=st.sampled_from(PARTS))
 def test_parts_leave_the_same_as_one_transaction(any_store: Store, steps: list[Any], n: int) -> None:

@@ -145,6 +145,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[Any, 
         return alerts(plain), told(plain)
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("case", CASES)
 def test_alerts_are_those_of_a_run_without_a_jump(
     case: str, expected: tuple[list[tuple[Any, ...]], Counter[tuple[str, str]]], tmp_path: Path

@@ -90,6 +90,7 @@ def content(folder: Path) -> dict[str, Any]:
         return {**found, "outbox": sorted((n.idempotency_key, n.receiver, n.status) for n in store.notifications())}
 
 
+@pytest.mark.in_turn(of=2, together=True)
 def test_kills_restarts_reloads_and_locks_lose_and_double_nothing(recording: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("KILL_SEED", "1"))
     print(f"KILL_SEED={seed}")

@@ -107,6 +107,7 @@ def test_the_whole_path(tmp_path: Path) -> None:
     assert statistics["failed_polls", "yarn_rest"] == 1
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("name", BOUNDARIES)
 def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, expected: dict[str, Any], name: str) -> None:
     """At three of five steps, which are others at the next boundary; in the thorough profile at all."""

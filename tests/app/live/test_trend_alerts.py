@@ -93,6 +93,7 @@ def test_an_alert_tells_windows_group_values_and_events(tmp_path: Path) -> None:
         assert {n.receiver for n in store.notifications()} == {"ops"}
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("name", BOUNDARIES)
 def test_a_kill_at_any_boundary_changes_nothing(tmp_path: Path, expected: dict[str, Any], name: str) -> None:
     for at_step in (4, 7):

@@ -38,6 +38,7 @@ def found(truth: dict[str, Any]) -> set[str]:
     return {row["fault"] for row in truth["found"]} - {row["fault"] for row in truth["missed"]}
 
 
+@pytest.mark.in_turn(of=3, together=True)
 def test_the_bound_holds_at_twice_what_the_machine_takes(overloaded: DemoResult) -> None:
     overload = overloaded.summary["overload"]
     assert overload["latency_max_ms"] <= overload["bound_ms"]
@@ -47,6 +48,7 @@ def test_the_bound_holds_at_twice_what_the_machine_takes(overloaded: DemoResult)
     assert overload["n_shed_steps"] > 0
 
 
+@pytest.mark.in_turn(of=3, together=True)
 def test_without_overload_all_is_found_and_with_it_nothing_false(overloaded: DemoResult) -> None:
     truth, without = overloaded.summary["ground_truth"], overloaded.summary["overload"]["without_shedding"]
     assert len(found(without["ground_truth"])) == 5
@@ -56,6 +58,7 @@ def test_without_overload_all_is_found_and_with_it_nothing_false(overloaded: Dem
         assert n <= without["matches"][query]
 
 
+@pytest.mark.in_turn(of=3, together=True)
 def test_what_was_dropped_is_told_by_query(overloaded: DemoResult, printed: StringIO) -> None:
     overload, text = overloaded.summary["overload"], printed.getvalue()
     assert overload["dropped"]

@@ -50,6 +50,7 @@ def ran(store: Store, folder: Path, until_ms: int, backup_ms: int) -> Rows:
     return rows
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("until_ms", [70, 80, 130, 140])
 @pytest.mark.parametrize("n_lost", range(KEPT))
 def test_it_goes_on_from_a_checkpoint_that_both_have(

@@ -102,6 +102,7 @@ def test_hostile_values_come_back_unchanged(installation: Installation) -> None:
     assert row.values["host"] == HOSTILE
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("broken", ["config", "store"])
 def test_what_cannot_be_opened_is_told(installation: Installation, broken: str) -> None:
     if broken == "config":

@@ -64,6 +64,7 @@ def all_accounts() -> Iterator[list[WorkAccount]]:
         yield accounts
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("width_ms", [0, 25])
 @pytest.mark.parametrize("form", FORMS_OF_SEARCHES)
 @pytest.mark.parametrize(("pattern", "strategy", "where"), PATTERNS)

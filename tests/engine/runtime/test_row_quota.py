@@ -80,6 +80,7 @@ CASES = {
 }
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_the_rows_are_the_same_for_every_cut(name: str, *, restarts: bool) -> None:

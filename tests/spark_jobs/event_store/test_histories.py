@@ -73,6 +73,7 @@ def rank(source: str) -> int:
     return ("job_history", "yarn_rest", "container_log").index(source)
 
 
+@pytest.mark.in_turn(of=2, together=True)
 @pytest.mark.parametrize("seed", range(N_HISTORIES))
 def test_the_content_does_not_depend_on_the_history(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
@@ -116,6 +117,7 @@ def test_the_content_does_not_depend_on_the_history(spark: SparkSession, tmp_pat
     assert EventStore.open(spark, str(tmp_path)).files() == store.files()
 
 
+@pytest.mark.in_turn(of=2, together=True)
 def test_an_append_that_lost_the_race_looks_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,11 +165,11 @@ def test_who_comes_second_looks_again(tmp_path: Path) -> None:
 def test_on_spark_as_here(spark: SparkSession, tmp_path: Path) -> None:
     generator = random.Random(5)
     parts: list[tuple[list[Row], bool, int]] = []
-    for told, skew_s in ((True, 0), (False, 0), (True, 3), (True, 0)):
+    for told, skew_s in ((True, 0), (False, 0), (True, 3)):
         rows = []
-        for _ in range(60):
+        for _ in range(40):
             step_s = generator.choice(NESTED if told else (15,))
-            reach_s = {15: 900 if told else 80_000, 60: 7_000, 360: 40_000, 7_200: 300_000, 172_800: 600_000}[step_s]
+            reach_s = {15: 900 if told else 40_000, 60: 4_000, 360: 20_000, 7_200: 90_000, 172_800: 180_000}[step_s]
             rows.append((generator.choice("abc"), T0_S + generator.randint(1, reach_s) // step_s * step_s, step_s))
         parts.append((rows, told, skew_s))
     parts.append(parts[2])
@@ -185,7 +185,7 @@ def test_on_spark_as_here(spark: SparkSession, tmp_path: Path) -> None:
         assert [getattr(found, name) for name in counts] == [getattr(expected, name) for name in counts]
         assert content(tmp_path / "there") == content(tmp_path / "here")
         told_of_all = [told_of_all[0] + found.n_overlapped, told_of_all[1] + found.n_superseded]
-    assert min(told_of_all) > 5
+    assert min(told_of_all) > 3
     assert content(tmp_path / "here") == names(list(counting({row for rows, *_ in parts for row in rows})))
     version = there.version
     there.append(spark.createDataFrame(table(parts[1][0]).to_pylist(), EVENTS))

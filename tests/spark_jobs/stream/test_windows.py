@@ -66,6 +66,7 @@ def told(group: Group, loaded: Loaded, events: EventBatch, step_ms: int) -> Iter
         yield Batch.of(pa.Table.from_pylist([{name: row[name] for name in TOLD.names} for row in rows]), limited)
 
 
+@pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("step_ms", [7, 50, 300])
 @pytest.mark.parametrize("clause", ["LIMIT 2", "OUTPUT TOP 2 BY CONFIDENCE"])
 @pytest.mark.parametrize(("text", "imprecise"), [(PRECISE, False), (POSSIBLE, True), (NEVER, True)])

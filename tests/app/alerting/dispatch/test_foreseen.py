@@ -63,6 +63,7 @@ def rows_of(world: World) -> list[list[tuple[Any, ...]]]:
         ]
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("seed", range(8))
 def test_what_changes_after_it_was_read_counts(
     store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -61,6 +61,7 @@ def test_what_rests_on_the_inside_is_left_out_without_it(tmp_path: Path) -> None
     assert list(tmp_path.rglob("decode.widen*.nbi")), "kept by Numba's own way"
 
 
+@pytest.mark.in_turn(of=3, together=True)
 @needs_compiler
 def test_kernels_give_the_same_without_the_inside() -> None:
     """Those of predicates and of selection, compiled by Numba's own way: a minute of processor time once, then kept."""

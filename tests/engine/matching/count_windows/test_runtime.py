@@ -26,6 +26,7 @@ def in_events(case: Case, n_events: int) -> Case:
     return replace(case, query=re.sub(r"WITHIN \d+ ms", f"WITHIN {n_events} EVENTS", case.query))
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
 def test_the_rows_of_the_oracle(strategy: str) -> None:
     scope = QueryScope(strategies=(strategy,), outputs=FORMS, having=True, unions=True)
@@ -39,6 +40,7 @@ def test_the_rows_of_the_oracle(strategy: str) -> None:
     check()
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION])
 def test_the_rows_of_the_oracle_in_pieces(strategy: str) -> None:
     """Batches whose events many partitions have are looked at piece by piece."""
@@ -110,6 +112,7 @@ def test_a_stream_that_has_ended_tells_nothing_twice() -> None:
 EVERY_WINDOW = replace(EVERYTHING, slide=False, outputs=FORMS, limit=False)
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
 def test_every_construct(strategy: str) -> None:
     """Types with a part of the key, ties, negations everywhere, windows that open at events."""

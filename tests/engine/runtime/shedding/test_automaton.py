@@ -53,6 +53,7 @@ def given(
     return rows + (list(engine.process(EventBatch.empty(), FOREVER_MS)) if finishes else [])
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("text", [*BY_RUNS, *BY_EVENTS])
 def test_the_bound_holds_and_what_is_told_is_a_part_of_what_there_is(text: str) -> None:
     stream = three_types(1_500, 8)

@@ -56,6 +56,7 @@ def test_without_a_bound_events_wait_for_longer(jumps: bool) -> None:
     assert unshed(jumps).longest_s > BOUND.latency_s
 
 
+@pytest.mark.in_turn(of=2)
 @pytest.mark.parametrize("strategy", list(RunStrategy))
 @pytest.mark.parametrize("jumps", [False, True])
 def test_the_bound_holds_under_overload(strategy: RunStrategy, jumps: bool) -> None:
