@@ -1,10 +1,10 @@
 """Servers and clients that never come to an end: every attempt keeps its limit, and nobody else waits for it.
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
-poll of it in which other masters are well, a poll of daemons over JMX, one of exporters and of who lists them, and a
-webhook beside a receiver that is well. Clients do so towards the endpoints, whose health, metrics and reload go on
-being answered, towards Alertmanager's API, plain and over TLS, which goes on answering and making silences, and towards
-the receiver of remote write, which goes on taking samples.
+poll of it in which other masters are well, a poll of a timeline server, a poll of daemons over JMX, one of exporters
+and of who lists them, and a webhook beside a receiver that is well. Clients do so towards the endpoints, whose health,
+metrics and reload go on being answered, towards Alertmanager's API, plain and over TLS, which goes on answering and
+making silences, and towards the receiver of remote write, which goes on taking samples.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from collectors.network.http import HttpOptions, HttpTransport
 from collectors.prometheus.prometheus import HTTP as SCRAPE_HTTP
 from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.rest.yarn_timeline import YarnTimelineCollector, YarnTimelineOptions
 from tests.app.alerting.receivers.told import SETTINGS, service
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
@@ -54,6 +55,7 @@ from tests.collectors.ganglia import reports
 from tests.collectors.jmx.daemons import T0, Daemon, recorded
 from tests.collectors.prometheus.exporters import recorded as recorded_exporter
 from tests.collectors.prometheus.writes import request, series
+from tests.collectors.rest import timeline_server
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
 from tests.torture import pages
@@ -144,6 +146,33 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
                 polls.append(yarn.poll(rest.NOW_MS + 5_000 * number))
     if told(*polls) != EVENTS:
         tally.failures.append(f"masters that {name}: the others have told {told(*polls).keys() ^ EVENTS.keys()}")
+
+
+def timeline(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Polls of a timeline server that is so about the containers of one application: the others are told meanwhile."""
+    script = timeline_server.Timeline()
+
+    def serve(connection: socket.socket) -> None:
+        asked = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        if f"{timeline_server.KILLED}/" in asked:
+            behaviour(connection)
+            return
+        connection.recv(65_536)
+        answered = script.get("", asked, 0)
+        head = f"HTTP/1.1 {answered.status} X\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {len(answered.body)}\r\n\r\n".encode() + answered.body)
+
+    with serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1)
+        options = YarnTimelineOptions(url, lookback_ms=3_600_000, poll_timeout_ms=round(1000 * POLL_S), http=http)
+        yarn, told = YarnTimelineCollector(options), set[str | None]()
+        for number in range(3):
+            with tally.timed("timeline poll", name, POLL_S):
+                polled = yarn.poll(timeline_server.AFTER_MS + 30_000 * number)
+            told |= set(polled.events.strings("application_id").to_pylist()) if len(polled.events) else set()
+    expected = {app["appId"] for app in script.apps}
+    if told | {timeline_server.KILLED} != expected:
+        tally.failures.append(f"a timeline server that {name}: {len(told)} of {len(expected)} applications are told")
 
 
 def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
@@ -451,6 +480,7 @@ def run(given: Given) -> Verdict:
                 work.append(lambda n=name, b=behaviour, t=given_tls: document(tally, n, b, t))  # type: ignore[misc]
                 work.append(lambda n=name, b=behaviour, t=given_tls: message(tally, n, b, t))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: poll(tally, n, b))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: timeline(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: daemons(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: scrapes(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: ganglia(tally, n, b))  # type: ignore[misc]

@@ -24,9 +24,10 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> drip.Tally:
 @pytest.mark.parametrize("name", NAMES)
 def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: str, tmp_path: Path) -> None:
     ends(lambda: drip.poll(tally, name, drip.WAYS[name]))
+    ends(lambda: drip.timeline(tally, name, drip.WAYS[name]))
     ends(lambda: drip.receivers(tally, name, drip.WAYS[name], tmp_path))
     ends(lambda: drip.services(tally, name, drip.WAYS[name]))
-    assert tally.n_attempts >= 3 + len(SETTINGS)
+    assert tally.n_attempts >= 6 + len(SETTINGS)
     assert tally.failures == []
 
 
