@@ -1,4 +1,4 @@
-"""What polls of daemons, exporters, gmonds and a timeline server cost: here per host and core, there in requests and bytes."""
+"""What polls of daemons, exporters, gmonds and timeline servers cost: per host and core here, in requests there."""
 
 from __future__ import annotations
 

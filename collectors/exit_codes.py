@@ -20,7 +20,7 @@ EXIT_CODES: Mapping[int, str] = {
 """Of ContainerExitStatus and of signals."""
 
 SPARED = frozenset({-1000, -100, -102, -105, -106, -107, -108})
-"""Of containers that somebody did without (their application or its end, a scheduler that gave their room to others, the
-loss of a node), or that have none yet: they did not fail."""
+"""Of containers that somebody did without (their application or its end, a scheduler that gave their room to others,
+the loss of a node), or that have none yet: they did not fail."""
 
 __all__ = ["EXIT_CODES", "SPARED"]
