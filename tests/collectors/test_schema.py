@@ -29,7 +29,7 @@ SPARK_TYPES = {
     "SparkApplicationStart", "SparkApplicationEnd", "SparkJobStart", "SparkJobEnd", "SparkStageStart", "SparkStageEnd",
     "SparkTaskEnd", "SparkFetchFailed", "SparkExecutorAdded", "SparkExecutorRemoved",
 }  # fmt: skip
-CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated"}
+CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated", "ReducerSilent"}
 CONSOLE_TYPES = {
     "ClientJobStart", "ClientJobProgress", "ClientAttemptEnd", "ClientJobEnd", "ClientJobCounters", "ClientRunEnd",
     "ClientLaunchFailed",
