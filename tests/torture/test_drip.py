@@ -39,6 +39,13 @@ def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
     assert tally.failures == []
 
 
+@pytest.mark.parametrize("name", drip.WRITTEN)
+def test_other_files_do_not_wait(tally: drip.Tally, name: str, tmp_path: Path) -> None:
+    ends(lambda: drip.writers(tally, name, random.Random(1), tmp_path))
+    assert tally.n_attempts == drip.N_DRIPS
+    assert tally.failures == []
+
+
 def test_endpoints_answer_beside_clients_that_drip(tally: drip.Tally) -> None:
     ends(lambda: drip.endpoints(tally, random.Random(1), 100))
     assert tally.failures == []
