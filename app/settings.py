@@ -169,7 +169,6 @@ class HttpSource(Source):
 
     timeout_ms: DurationMs = Field(default=10_000, ge=100)
     poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
-    n_workers: int = Field(default=8, ge=1, le=64)
     verify_tls: bool = True
     ca_file: AnchoredPath | None = None
     cert_file: AnchoredPath | None = None
@@ -206,6 +205,17 @@ class YarnRestSource(HttpSource):
         return section
 
 
+class YarnTimelineSource(HttpSource):
+    """YARN's timeline server, asked for applications that have ended."""
+
+    server: str = "http://127.0.0.1:8188"
+    interval_ms: DurationMs = Field(default=30_000, ge=1_000)
+    lateness_ms: DurationMs = Field(default=10_000, ge=0)
+    lookback_ms: DurationMs = Field(default=0, ge=0)
+    containers: bool = True
+    settle_ms: DurationMs = Field(default=30_000, ge=0)
+
+
 MAX_DAEMON_INTERVAL_MS = 90_000
 """Half of the GROUP_GAP of the queries over daemons: one poll may fail."""
 
@@ -230,6 +240,7 @@ class JmxSource(HttpSource):
     history_servers: tuple[str, ...] = ()
     host_metrics: bool = False
     daemon_timeout_ms: DurationMs = Field(default=20_000, ge=100)
+    n_workers: int = Field(default=8, ge=1, le=64)
 
     @field_validator("interval_ms")
     @classmethod
@@ -261,6 +272,7 @@ class PrometheusSource(HttpSource):
     targets: tuple[str, ...] = ()
     file_sd: tuple[AnchoredPath, ...] = ()
     http_sd: tuple[str, ...] = ()
+    n_workers: int = Field(default=8, ge=1, le=64)
     refresh_ms: DurationMs = Field(default=60_000, ge=1_000)
     scheme: Literal["http", "https"] = "http"
     metrics_path: str = Field(default="/metrics", pattern="^/", max_length=500)
@@ -378,6 +390,7 @@ class Sources(Section):
     job_client_log: JobClientLogSource = Field(default_factory=JobClientLogSource)
     spark_events: SparkEventsSource = Field(default_factory=SparkEventsSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
+    yarn_timeline: YarnTimelineSource = Field(default_factory=YarnTimelineSource)
     jmx: JmxSource = Field(default_factory=JmxSource)
     prometheus: PrometheusSource = Field(default_factory=PrometheusSource)
     remote_write: RemoteWriteSource = Field(default_factory=RemoteWriteSource)

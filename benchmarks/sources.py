@@ -1,7 +1,8 @@
-"""What polls of daemons, exporters and gmonds cost: here per host and core, there in requests and bytes."""
+"""What polls of daemons, exporters, gmonds and timeline servers cost: per host and core here, in requests there."""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import tempfile
 import time
@@ -20,6 +21,7 @@ from engine.events import HEADER_NAMES
 from tests.collectors.ganglia import reports
 from tests.collectors.jmx.daemons import T0, URLS, Daemon, recorded
 from tests.collectors.prometheus import exporters, writes
+from tests.collectors.rest import timeline_server
 
 INTERVAL_MS = 30_000
 N_POLLS = 5
@@ -56,6 +58,20 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
         ("others/host", "events/poll", "CPU s", "hosts x metrics/s and core", "MB/s", "scan MB/s"),
         reported,
     )
+    ended = timelines(200, 50)
+    show(
+        "YARN's timeline server: a poll in which 200 applications of 50 containers have ended, answers from memory",
+        (
+            "events/poll",
+            "requests",
+            "CPU s",
+            "applications/s and core",
+            "containers/s and core",
+            "MB/s",
+            "JSON alone MB/s",
+        ),
+        [ended],
+    )
     read = log_files.main()
     show(
         "Logs of daemons, audits and Spark, read once, and plain scans of the same bytes; processor time of one core",
@@ -64,6 +80,7 @@ def main(n_daemons: int = 200) -> dict[str, Any]:
     )
     told = {"prometheus": {"rows": scraped}, "remote_write": {"rows": written}, "logs": {"rows": read}}
     told["gmond"] = {"rows": reported}
+    told["yarn_timeline"] = {"rows": [ended]}
     return answered | told
 
 
@@ -131,6 +148,37 @@ def report(n_hosts: int, n_others: int) -> list[Any]:
     figures = (round(cpu_s, 3), round(n_events / cpu_s), round(len(body) / 1e6 / cpu_s, 1))
     names = tuple(f'<METRIC NAME="{name}"' for name in reports.METRICS)
     return [n_others, n_events, *figures, round(_scanned(body, names), 1)]
+
+
+def timelines(n_apps: int, n_containers: int) -> list[Any]:
+    """One poll of so many applications, each with a master and so many containers like one that was recorded."""
+    recorded = timeline_server.Timeline()
+    app, container = recorded.app(timeline_server.GREEDY), recorded.containers(timeline_server.GREEDY)[0]
+    documents: dict[str, tuple[int, Any]] = {}
+    apps = [app | {"appId": f"application_1795806762812_{1_000 + n}"} for n in range(n_apps)]
+    for one in apps:
+        base = f"{timeline_server.APPS}/{one['appId']}/appattempts"
+        attempt_id = one["appId"].replace("application", "appattempt") + "_000001"
+        one["currentAppAttemptId"] = attempt_id
+        listed = [container | {"containerId": f"container_1795806762812_1_01_{n:06}"} for n in range(n_containers)]
+        documents[base] = 200, json.dumps({"appAttempt": [{"appAttemptId": attempt_id}]}).encode()
+        documents[f"{base}/{attempt_id}/containers"] = 200, json.dumps({"container": listed}).encode()
+    documents[timeline_server.APPS] = 200, json.dumps({"app": apps}).encode()
+    timeline = timeline_server.Timeline(documents)
+    cpu_s = time.process_time()
+    polled = timeline_server.collector(timeline).poll(timeline_server.AFTER_MS)
+    cpu_s = time.process_time() - cpu_s
+    bodies = [body for _, body in documents.values()]
+    plain_s = time.process_time()
+    for body in bodies:
+        json.loads(body)
+    plain_s = time.process_time() - plain_s
+    megabytes = sum(map(len, bodies)) / 1e6
+    rates = (round(n_apps / cpu_s), round(n_apps * n_containers / cpu_s))
+    return [
+        len(polled.events), len(timeline.asked), round(cpu_s, 3), *rates,
+        round(megabytes / cpu_s, 1), round(megabytes / plain_s, 1),
+    ]  # fmt: skip
 
 
 def _scanned(body: bytes, names: tuple[str, ...] = tuple(ReadingSet(list(READINGS.values())).metrics)) -> float:

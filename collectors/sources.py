@@ -60,6 +60,7 @@ class SourceSpec:
 SPECS: tuple[SourceSpec, ...] = (
     SourceSpec("job_history", (JHIST, HADOOP1, JOB_CONF)),
     SourceSpec("yarn_rest"),
+    SourceSpec("yarn_timeline"),
     SourceSpec("container_log", (CONTAINER_LOG,)),
     SourceSpec("daemon_log", (DAEMON_LOG,)),
     SourceSpec("hdfs_audit", (AUDIT_LOG,)),

@@ -257,6 +257,11 @@ HEURISTICS: tuple[Heuristic, ...] = (
     mapper_skew, mapper_gc, mapper_time, mapper_speed, mapper_spill, mapper_memory, reducer_skew, reducer_gc,
     reducer_time, reducer_memory, shuffle_sort, cached_files,
 )  # fmt: skip
+OF_RUNNING: Mapping[TaskKind, tuple[Heuristic, ...]] = {
+    "MAP": (mapper_skew, mapper_gc, mapper_time, mapper_speed, mapper_spill),
+    "REDUCE": (reducer_skew, reducer_gc, reducer_time, shuffle_sort),
+}
+"""What can be told of tasks that are done while others run: before the end nobody tells of memory and settings."""
 OF_FAILED: tuple[Heuristic, ...] = (exception,)
 
 
@@ -264,6 +269,12 @@ def judge(job: JobFigures) -> list[Finding]:
     """What the heuristics find of a job; nothing of one that neither succeeded nor failed."""
     chosen = HEURISTICS if job.status == SUCCEEDED else OF_FAILED if job.status == FAILED else ()
     return [finding for heuristic in chosen if (finding := heuristic(job)) is not None]
+
+
+def judge_so_far(job: JobFigures) -> list[Finding]:
+    """What the heuristics find of the tasks of a running job that have succeeded; nothing of a kind without any."""
+    found_now = [heuristic(job) for kind, chosen in OF_RUNNING.items() if job.tasks(kind) for heuristic in chosen]
+    return [finding for finding in found_now if finding is not None]
 
 
 def _skew(job: JobFigures, name: str, kind: TaskKind) -> Finding:
@@ -373,7 +384,7 @@ def _deviation(small: Sequence[int], large: Sequence[int], least: float) -> floa
 
 
 __all__ = [
-    "HEURISTICS", "OF_FAILED", "cached_files", "container_bytes", "judge", "mapper_gc", "mapper_memory",
-    "mapper_skew", "mapper_speed", "mapper_spill", "mapper_time", "peak_bytes", "read_bytes", "reducer_gc",
-    "reducer_memory", "reducer_skew", "reducer_time", "shuffle_sort", "two_groups",
+    "HEURISTICS", "OF_FAILED", "OF_RUNNING", "cached_files", "container_bytes", "judge", "judge_so_far", "mapper_gc",
+    "mapper_memory", "mapper_skew", "mapper_speed", "mapper_spill", "mapper_time", "peak_bytes", "read_bytes",
+    "reducer_gc", "reducer_memory", "reducer_skew", "reducer_time", "shuffle_sort", "two_groups",
 ]  # fmt: skip

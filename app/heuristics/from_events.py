@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from app.heuristics.corrected import AT_END, PEAK, peak_bytes
 from app.heuristics.dr_elephant import SHUFFLED
 from app.heuristics.figures import SUCCEEDED, AttemptUse, JobFigures, TaskFigures
-from collectors.hadoop_ids import is_attempt, kind_of, task_of
+from collectors.hadoop_ids import TaskKind, is_attempt, kind_of, task_of
 from collectors.history.whole_counters import task_counters
 
 JOB_TYPES = ("JobStart", "JobEnd")
@@ -21,6 +21,17 @@ COLUMNS = (
     "type", "t_lo_ms", "t_hi_ms", "job_id", "job_name", "user", "queue", "n_maps", "n_reduces", "status", "period_ms",
     "task_id", "attempt_id", "shuffle_ms", "sort_ms", "counters", "diagnostics", "settings",
 )  # fmt: skip
+
+FIGURES: Mapping[TaskKind, Mapping[str, str]] = {
+    "MAP": {
+        "gc_ms": "GC_TIME_MILLIS", "cpu_ms": "CPU_MILLISECONDS", "n_spilled_records": "SPILLED_RECORDS",
+        "n_output_records": "MAP_OUTPUT_RECORDS", "input_bytes": "INPUT_BYTES_READ",
+    },
+    "REDUCE": {"gc_ms": "GC_TIME_MILLIS", "cpu_ms": "CPU_MILLISECONDS", "input_bytes": "REDUCE_SHUFFLE_BYTES"},
+}  # fmt: skip
+"""Attribute of Mapper or Reducer -> the counter that it is; INPUT_BYTES_READ is that of the input format, from whatever
+file system."""
+COLUMNS_SO_FAR = (*COLUMNS, *dict.fromkeys(name for figures in FIGURES.values() for name in figures))
 
 USED_COUNTERS = frozenset({
     "GC_TIME_MILLIS", "CPU_MILLISECONDS", "SPILLED_RECORDS", "MAP_OUTPUT_RECORDS", AT_END, *PEAK.values(), *SHUFFLED,
@@ -32,9 +43,21 @@ MAX_SETTINGS_CHARS = 1 << 20
 _T = TypeVar("_T")
 
 
+def figures_so_far(job_id: str, events: pa.Table) -> JobFigures:
+    """Of a job that may still run: tasks that have succeeded, with the counters that Mapper and Reducer tell of them.
+
+    `events` as for `job_figures`, with COLUMNS_SO_FAR.
+    """
+    return _figures(job_id, events, COLUMNS_SO_FAR, so_far=True)
+
+
 def job_figures(job_id: str, events: pa.Table) -> JobFigures:
     """Of one job; `events` are all its rows of TYPES, with COLUMNS as far as any has them, in any order."""
-    present = [name for name in COLUMNS if name in events.column_names]
+    return _figures(job_id, events, COLUMNS, so_far=False)
+
+
+def _figures(job_id: str, events: pa.Table, columns: Collection[str], *, so_far: bool) -> JobFigures:
+    present = [name for name in columns if name in events.column_names]
     by_type: dict[str, list[dict[str, Any]]] = {}
     for batch in events.select(present).to_batches(max_chunksize=4096):
         for row in batch.to_pylist():
@@ -47,6 +70,9 @@ def job_figures(job_id: str, events: pa.Table) -> JobFigures:
     counters = {
         row["attempt_id"]: row["counters"] for row in by_type.get("AttemptCounters", ()) if row["counters"] is not None
     }
+    if so_far:
+        attempts = {attempt_id: row for attempt_id, row in attempts.items() if row.get("status") == SUCCEEDED}
+        counters = {attempt_id: _told(attempt_id, row) for attempt_id, row in attempts.items()} | counters
     totals, settings = _last(by_type.get("JobCounters", ())), _last(by_type.get("JobSettings", ()))
     tasks = _tasks(attempts, counters)
     end_ms = None if end is None else end["t_hi_ms"]
@@ -103,6 +129,12 @@ def _tasks(attempts: Mapping[str, Mapping[str, Any]], counters: Mapping[str, Map
     return tasks
 
 
+def _told(attempt_id: str, row: Mapping[str, Any]) -> dict[str, int]:
+    """The counters that the summary of an attempt tells."""
+    named = FIGURES[kind_of(attempt_id)]
+    return {counter: row[name] for name, counter in named.items() if row.get(name) is not None}
+
+
 def _used(text: str | None) -> dict[str, int] | None:
     found = task_counters(text)
     if found is None:
@@ -132,4 +164,4 @@ def _minus(end_ms: int | None, period_ms: int | None) -> int | None:
     return None if end_ms is None or period_ms is None else end_ms - period_ms
 
 
-__all__ = ["COLUMNS", "JOB_TYPES", "TYPES", "USED_COUNTERS", "job_figures"]
+__all__ = ["COLUMNS", "COLUMNS_SO_FAR", "JOB_TYPES", "TYPES", "USED_COUNTERS", "figures_so_far", "job_figures"]

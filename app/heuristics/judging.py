@@ -10,6 +10,8 @@ from app.heuristics.figures import FAILED, SUCCEEDED, JobFigures
 from app.heuristics.severity import Finding, Severity
 from collectors.hadoop_ids import TaskKind
 
+KINDS: tuple[tuple[TaskKind, str], ...] = (("MAP", "maps"), ("REDUCE", "reduces"))
+
 NO_SPARK = "Spark applications are not judged."
 
 
@@ -48,14 +50,27 @@ def judged(job: JobFigures) -> Judgement:
     return Judgement(job, tuple(dr_elephant.judge(job)), tuple(corrected.judge(job)), tuple(_gaps(job)))
 
 
+def judged_so_far(job: JobFigures) -> Judgement:
+    """A job that still runs, by the corrected heuristics, over the tasks that are done (`figures_so_far`)."""
+    parts = []
+    for kind, name in KINDS:
+        n_done, n_planned = len(job.tasks(kind)), job.n_planned(kind)
+        if n_planned is None or n_planned:
+            parts.append(f"{n_done:,} of {'?' if n_planned is None else f'{n_planned:,}'} {name}")
+    gaps = (
+        f"it still runs: so far these are findings about the {' and '.join(parts)} that have succeeded",
+        "memory and cached files are judged when it has ended: until then nobody tells them",
+    )
+    return Judgement(job, (), tuple(corrected.judge_so_far(job)), gaps)
+
+
 def _gaps(job: JobFigures) -> list[str]:
     gaps = list(job.problems)
     if job.status is None:
         gaps.append("its end is not known: heuristics judge jobs that have ended")
     elif job.status not in (SUCCEEDED, FAILED):
         gaps.append(f"it ended as {job.status}: heuristics judge jobs that succeeded or failed")
-    kinds: tuple[tuple[TaskKind, str], ...] = (("MAP", "maps"), ("REDUCE", "reduces"))
-    for kind, name in kinds:
+    for kind, name in KINDS:
         tasks, planned = job.tasks(kind), job.n_planned(kind)
         if planned is not None and len(tasks) < planned:
             gaps.append(f"only {len(tasks):,} of its {planned:,} {name} are known")
@@ -69,4 +84,4 @@ def _gaps(job: JobFigures) -> list[str]:
     return gaps
 
 
-__all__ = ["NO_SPARK", "Judgement", "judged"]
+__all__ = ["NO_SPARK", "Judgement", "judged", "judged_so_far"]

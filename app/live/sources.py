@@ -37,6 +37,7 @@ from collectors.prometheus.readings import READINGS, Kind, Reading
 from collectors.prometheus.remote_write import RemoteWriteCollector, RemoteWriteOptions
 from collectors.prometheus.targets import TargetDefaults
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.rest.yarn_timeline import YarnTimelineCollector, YarnTimelineOptions
 from collectors.sources import LIVE_SOURCES, SPECS, Samples
 from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
 
@@ -294,6 +295,22 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
     return Source(YarnRestCollector(options))
 
 
+def _yarn_timeline(settings: Settings, rank: int) -> Source:
+    section = settings.sources.yarn_timeline
+    options = YarnTimelineOptions(
+        server_url=section.server,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        lookback_ms=section.lookback_ms,
+        containers=section.containers,
+        settle_ms=section.settle_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        hosts=settings.sources.hosts,
+        http=http_options("yarn_timeline", section, HttpOptions(n_attempts=1), n_silences=2),
+    )
+    return Source(YarnTimelineCollector(options))
+
+
 def _jmx(settings: Settings, rank: int) -> Source:
     section = settings.sources.jmx
     daemons = {
@@ -404,6 +421,7 @@ BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "job_client_log": _job_client_log,
     "spark_events": _spark_events,
     "yarn_rest": _yarn_rest,
+    "yarn_timeline": _yarn_timeline,
     "ganglia_rrd": _ganglia_rrd,
     "gmond": _gmond,
     "gmond_udp": _gmond_udp,

@@ -18,7 +18,7 @@ from app.process.runner import Runner
 from app.replay.machine import SimulatedMachine
 from app.replay.recorded_rest import RecordedRest, serve
 from app.replay.recording import Recording
-from app.replay.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
+from app.replay.spool import CONSOLES, DAEMONS, HISTORY, RRDS, USERLOGS, Spool
 from app.settings import Settings
 from app.store.api import Store
 from app.store.status import ReplayStatus
@@ -131,6 +131,14 @@ def settings_for(recording: Recording, settings: Settings, folder: Path, base_ur
                     ),
                     "daemon_log": changed(
                         sources.daemon_log, {"directory": folder / DAEMONS, "time_zone": manifest.timezone}
+                    ),
+                    "job_client_log": changed(
+                        sources.job_client_log,
+                        {
+                            "enabled": (folder / CONSOLES).is_dir(),
+                            "directory": folder / CONSOLES,
+                            "time_zone": manifest.timezone,
+                        },
                     ),
                     "ganglia_rrd": changed(sources.ganglia_rrd, {"directory": folder / RRDS, "daemon": None}),
                     # A recorded failure stays one however often it is asked.

@@ -12,11 +12,14 @@ from zoneinfo import ZoneInfo
 
 from app.errors import RecordingError
 from app.replay.recording import Recording
+from collectors.client.lines import wrapped_time
 from collectors.logs.times import parse_time
 
 _FINISH = re.compile(rb'"finishTime"\s*:\s*([0-9]{10,15})')
 
 HISTORY, USERLOGS, DAEMONS, RRDS = "history", "userlogs", "daemons", "rrds"
+CONSOLES = "consoles"
+"""What clients of jobs printed; not every recording has them."""
 
 
 @dataclass
@@ -52,12 +55,14 @@ class Spool:
         zone = _zone(recording.manifest.timezone)
         self._logs = [
             _growing(path, folder / path.relative_to(recording.folder), zone, recording.manifest.started_ms)
-            for part in (USERLOGS, DAEMONS)
+            for part in (USERLOGS, DAEMONS, CONSOLES)
             for path in _files(recording.folder / part)
         ]
         self._histories = _histories(recording)
         for part in (HISTORY, USERLOGS, DAEMONS, RRDS):
             (folder / part).mkdir(parents=True, exist_ok=True)
+        if (recording.folder / CONSOLES).is_dir():
+            (folder / CONSOLES).mkdir(exist_ok=True)
         if (recording.folder / RRDS).is_dir():
             shutil.copytree(recording.folder / RRDS, folder / RRDS, dirs_exist_ok=True)
 
@@ -83,13 +88,23 @@ def _growing(source: Path, target: Path, zone: ZoneInfo, started_ms: int) -> _Gr
     now_ms, end = started_ms, 0
     with source.open("rb") as lines:
         for line in lines:
-            stamp = parse_time(line[:32].decode("ascii", "replace"), zone)
-            if stamp is not None and stamp[1] > now_ms:
+            time_ms = _time_of(line, zone)
+            if time_ms is not None and time_ms > now_ms:
                 _add(log, now_ms, end)
-                now_ms = stamp[1]
+                now_ms = time_ms
             end += len(line)
     _add(log, now_ms, end)
     return log
+
+
+def _time_of(line: bytes, zone: ZoneInfo) -> int | None:
+    """The latest that its stamp may mean: the daemon's own, or what a scheduler put before the line of a client."""
+    begin = line[:40].decode("ascii", "replace")
+    stamp = parse_time(begin[:32], zone)
+    if stamp is not None:
+        return stamp[1]
+    wrapped = wrapped_time(begin, zone)
+    return None if wrapped is None else wrapped[1]
 
 
 def _add(log: _GrowingLog, time_ms: int, end: int) -> None:
@@ -122,4 +137,4 @@ def _zone(name: str) -> ZoneInfo:
         raise RecordingError(f"manifest: timezone {name!r} is unknown; expected a name such as 'UTC'") from error
 
 
-__all__: Sequence[str] = ["DAEMONS", "HISTORY", "RRDS", "USERLOGS", "Spool"]
+__all__: Sequence[str] = ["CONSOLES", "DAEMONS", "HISTORY", "RRDS", "USERLOGS", "Spool"]

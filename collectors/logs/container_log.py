@@ -29,6 +29,10 @@ JSON_POSITION_VERSION = 1
 ROTATION = re.compile(r"\.\d+$")
 
 MAX_READ_CONTAINERS = 1_000
+MASTER_ENDS = "_000001"
+"""How ids of containers end that run an ApplicationMaster."""
+SILENCE_CLOCK = "poll:container_log"
+"""That a log does not grow is seen by the process that polls."""
 """So many are read before their events are taken out and those that are over are given up."""
 
 CONTAINERS = pa.schema(
@@ -286,7 +290,7 @@ class ContainerLogCollector:
             self._problems.report(container_id, "too_many_faults", message)
             log.n_dropped_faults = 0
         clock_id = f"host:{container.host}" if container.host else f"container:{container_id}"
-        attempt_id = None if container_id.endswith("_000001") else log.attempt_id
+        attempt_id = None if container_id.endswith(MASTER_ENDS) else log.attempt_id
         told = {"job_id": job_of_container(container_id), "attempt_id": attempt_id, "host": container.host}
         for fault in log.faults:
             values = tuple(fault.attributes.values())
@@ -307,7 +311,7 @@ class ContainerLogCollector:
     def _life_cycle(self, container: _Container, clock_id: str, rows: EventRows) -> None:
         log = container.log
         assert log.attempt_id is not None
-        is_master = container.container_id.endswith("_000001")  # runs no attempt, or many inside itself
+        is_master = container.container_id.endswith(MASTER_ENDS)  # runs no attempt, or many inside itself
         start_ms = None if is_master else log.first_ms
         if not container.start_done:
             container.start_done = True
@@ -390,6 +394,7 @@ class ContainerLogCollector:
                 continue
             container.log.abandon()
             self._drain(container, rows)
+            self._tell_silent(container, now_ms, rows)
             if container.log.moved:
                 self._problems.report(
                     container.container_id,
@@ -397,6 +402,24 @@ class ContainerLogCollector:
                     f"{len(container.log.moved)} pulls of a reducer that its log never names; they are left out",
                 )
             del self._containers[key]
+
+    def _tell_silent(self, container: _Container, now_ms: int, rows: EventRows) -> None:
+        """A reducer that has not said that it is done, and whose logs have not grown for `abandon_ms`."""
+        log = container.log
+        if log.is_done or log.attempt_id is None or kind_of(log.attempt_id) != "REDUCE":
+            return
+        if container.container_id.endswith(MASTER_ENDS):
+            return
+        ids = {"container_id": container.container_id, "host": container.host}
+        rows.add(
+            "ReducerSilent",
+            lifecycle_id("ReducerSilent", log.attempt_id),
+            container.grown_ms + self._options.abandon_ms,
+            SILENCE_CLOCK,
+            container.container_id,
+            {**AttemptFacts(log.attempt_id).ids, **ids, "silent_ms": now_ms - container.grown_ms},
+            t_hi_ms=now_ms,
+        )
 
     def _advance(self, now_ms: int, is_behind: bool) -> int:
         watermark_ms = self._watch.since_ms(now_ms) - self._options.lateness_ms

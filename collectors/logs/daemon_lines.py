@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.base import printable
+from collectors.exit_codes import EXIT_CODES
 from collectors.hadoop_ids import job_of_application, job_of_container
 from collectors.logs.client_trace import client_trace
 
@@ -94,21 +95,6 @@ TOKEN_RENEWAL = re.compile(r"Failed to renew token: ?(.*)")
 OWNER = re.compile(r"owner=([^,\s)]{1,300})")
 TOKEN_UNKNOWN = re.compile(r"Token for real user: (.{0,300}?), can't be found in cache(.*)")
 """The real user is nobody where no proxy acts for the owner."""
-
-EXIT_CODES = {
-    -100: "aborted by the framework",
-    -101: "the disks of its node failed",
-    -102: "preempted",
-    -103: "beyond its virtual memory",
-    -104: "beyond its physical memory",
-    -105: "killed by its ApplicationMaster",
-    -106: "killed by the ResourceManager",
-    -107: "killed after its application had ended",
-    -109: "its logs were too large",
-    137: "killed (SIGKILL), for its memory or by somebody",
-    143: "ended (SIGTERM)",
-}
-"""Of ContainerExitStatus and of signals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,8 @@ class ContainerLog:
     last_fault: list[Any] = field(default_factory=list)
     n_equal_faults: int = 0
     n_dropped_faults: int = 0
+    is_done: bool = False
+    """Whether its task has said that it is done."""
 
     def take(self, record: LogRecord, place: int, origin: str, raw: str) -> None:
         """Advance by one record."""
@@ -107,6 +109,7 @@ class ContainerLog:
         elif record.logger == "Task" and (found := TASK.match(message)):
             self.attempt_id = found[1]
             if found[2]:
+                self.is_done = True
                 self.ends.append((found[1], record.t_lo_ms, record.t_hi_ms, place, origin, raw))
         elif told := fault_of(message):
             self._fault(record, *told, place, origin, raw)

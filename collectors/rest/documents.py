@@ -47,12 +47,16 @@ class Listed(list[_T]):
 
     @classmethod
     def of(
-        cls, items: Iterable[Mapping[str, Any]], is_id: Callable[[Any], bool], read: Callable[[Mapping[str, Any]], _T]
+        cls,
+        items: Iterable[Mapping[str, Any]],
+        is_id: Callable[[Any], bool],
+        read: Callable[[Mapping[str, Any]], _T],
+        key: str = "id",
     ) -> Listed[_T]:
-        """The items with an id of their kind, read; the others are counted."""
+        """The items with an id of their kind, which stands in `key`, read; the others are counted."""
         listed: Listed[_T] = cls()
         for item in items:
-            item_id = item.get("id")
+            item_id = item.get(key)
             if is_id(item_id):
                 listed.append(read(item))
             else:
@@ -156,16 +160,16 @@ def parse_apps(answer: Answer) -> Listed[AppFacts]:
 def _app(app: Mapping[str, Any]) -> AppFacts:
     return AppFacts(
         application_id=app["id"],
-        application_type=_text(app, "applicationType"),
-        name=_text(app, "name"),
-        user=_text(app, "user"),
-        queue=_text(app, "queue"),
-        state=_text(app, "state") or "",
-        final_status=_text(app, "finalStatus"),
-        am_host=_host(app.get("amHostHttpAddress")),
-        started_ms=_time(app, "startedTime"),
-        finished_ms=_time(app, "finishedTime"),
-        diagnostics=_text(app, "diagnostics"),
+        application_type=text_of(app, "applicationType"),
+        name=text_of(app, "name"),
+        user=text_of(app, "user"),
+        queue=text_of(app, "queue"),
+        state=text_of(app, "state") or "",
+        final_status=text_of(app, "finalStatus"),
+        am_host=host_of(app.get("amHostHttpAddress")),
+        started_ms=time_of(app, "startedTime"),
+        finished_ms=time_of(app, "finishedTime"),
+        diagnostics=text_of(app, "diagnostics"),
         containers=read_containers(app),
     )
 
@@ -213,7 +217,12 @@ def _items(answer: Answer, outer: str, inner: str) -> list[Mapping[str, Any]]:
     body = document.get(outer)
     if outer not in document or not isinstance(body, dict | None):
         raise DocumentError(answer.url, "bad_document", f"expected {{'{outer}': {{'{inner}': [...]}}}}")
-    items = (body or {}).get(inner) or []
+    return objects_in(answer, body or {}, inner)
+
+
+def objects_in(answer: Answer, body: Mapping[str, Any], inner: str) -> list[Mapping[str, Any]]:
+    """The objects of a list within a document; raises DocumentError for what is none."""
+    items = body.get(inner) or []
     if isinstance(items, dict):
         items = [items]  # some versions write a list of one without its brackets
     if not isinstance(items, list):
@@ -224,54 +233,57 @@ def _items(answer: Answer, outer: str, inner: str) -> list[Mapping[str, Any]]:
 def _job(job: Mapping[str, Any]) -> JobDocument:
     facts = JobFacts(
         job_id=job["id"],
-        job_name=_text(job, "name"),
-        user=_text(job, "user"),
-        queue=_text(job, "queue"),
-        n_maps=_count(job, "mapsTotal"),
-        n_reduces=_count(job, "reducesTotal"),
+        job_name=text_of(job, "name"),
+        user=text_of(job, "user"),
+        queue=text_of(job, "queue"),
+        n_maps=count_of(job, "mapsTotal"),
+        n_reduces=count_of(job, "reducesTotal"),
     )
-    return JobDocument(facts, _text(job, "state") or "", _time(job, "startTime"), _time(job, "finishTime"))
+    return JobDocument(facts, text_of(job, "state") or "", time_of(job, "startTime"), time_of(job, "finishTime"))
 
 
 def _task(task: Mapping[str, Any]) -> TaskDocument:
-    return TaskDocument(task["id"], _text(task, "state") or "", _text(task, "successfulAttempt"))
+    return TaskDocument(task["id"], text_of(task, "state") or "", text_of(task, "successfulAttempt"))
 
 
 def _attempt(attempt: Mapping[str, Any]) -> AttemptDocument:
-    start_ms, finish_ms = _time(attempt, "startTime"), _time(attempt, "finishTime")
+    start_ms, finish_ms = time_of(attempt, "startTime"), time_of(attempt, "finishTime")
     facts = AttemptFacts(
         attempt_id=attempt["id"],
-        host=_host(attempt.get("nodeHttpAddress")),
-        rack=_text(attempt, "rack"),
+        host=host_of(attempt.get("nodeHttpAddress")),
+        rack=text_of(attempt, "rack"),
         start_ms=start_ms,
         finish_ms=finish_ms,
-        status=_text(attempt, "state"),
+        status=text_of(attempt, "state"),
     )
     progress = attempt.get("progress")
     is_number = isinstance(progress, int | float) and not isinstance(progress, bool) and 0 <= progress <= 100
     phases: dict[str, int | None] = {}
     if facts.kind == "REDUCE":
-        shuffled_ms, merged_ms = _time(attempt, "shuffleFinishTime"), _time(attempt, "mergeFinishTime")
+        shuffled_ms, merged_ms = time_of(attempt, "shuffleFinishTime"), time_of(attempt, "mergeFinishTime")
         phases = reducer_phases(start_ms, shuffled_ms, merged_ms, finish_ms)
     return AttemptDocument(facts, float(progress) / 100 if is_number and progress is not None else None, phases)
 
 
-def _text(item: Mapping[str, Any], name: str) -> str | None:
+def text_of(item: Mapping[str, Any], name: str) -> str | None:
+    """A text of a document; None where it is not there or empty."""
     value = item.get(name)
     return clean_text(value) if isinstance(value, str) and value else None
 
 
-def _time(item: Mapping[str, Any], name: str) -> int | None:
+def time_of(item: Mapping[str, Any], name: str) -> int | None:
+    """Milliseconds after the epoch; None for "not known"."""
     value = item.get(name)
     return value if is_time_ms(value) else None
 
 
-def _count(item: Mapping[str, Any], name: str) -> int | None:
+def count_of(item: Mapping[str, Any], name: str) -> int | None:
+    """A count; None for anything else."""
     value = item.get(name)
     return value if is_count(value) else None
 
 
-def _host(address: object) -> str | None:
+def host_of(address: object) -> str | None:
     """host of "host:port", of an IPv6 address without its brackets, as settings name it."""
     if not isinstance(address, str) or not address or address == "N/A":
         return None

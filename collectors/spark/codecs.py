@@ -149,6 +149,11 @@ def _zstd(data: bytes, is_over: bool) -> Iterator[Piece]:
         at = len(data) if end is None else end
 
 
+def frame_pieces(data: bytes) -> Iterator[Piece]:
+    """The text of one whole frame of zstd; raises DamagedError."""
+    return _of_frame(data, 0, len(data), is_whole=True)
+
+
 def _of_frame(data: bytes, at: int, end: int, *, is_whole: bool) -> Iterator[Piece]:
     start, before = 0, b""
     if int.from_bytes(data[at : at + 4], "little") in _ZSTD_SKIPPABLE:
@@ -182,19 +187,42 @@ def zstd_frame_end(data: bytes, at: int) -> int | None:
     if at + 5 > len(data):
         return None
     descriptor = data[at + 4]
-    is_single = bool(descriptor & 0x20)
-    n_size = (1 if is_single else 0, 2, 4, 8)[descriptor >> 6]
-    place = at + 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + n_size
+    place, is_whole = zstd_next_block(data, at + _head_bytes(descriptor))
+    end = place + (4 if descriptor & 4 else 0)
+    return end if is_whole and end <= len(data) else None
+
+
+def zstd_first_block(data: bytes) -> int | None:
+    """Where the first block of the frame begins that `data` begins with; None: that is not to be told yet."""
+    if len(data) < 5 or not data.startswith(ZSTD_MAGIC):
+        return None
+    return _head_bytes(data[4])
+
+
+def zstd_next_block(data: bytes, place: int) -> tuple[int, bool]:
+    """(where the block behind those that are whole begins, whether the last of the frame is among these).
+
+    `place`: where a block begins. Raises DamagedError.
+    """
     while place + 3 <= len(data):
         block = int.from_bytes(data[place : place + 3], "little")
         kind = block >> 1 & 3
         if kind == 3:
             raise DamagedError(f"no zstd block at byte {place}")
-        place += 3 + (1 if kind == 1 else block >> 3)
+        end = place + 3 + (1 if kind == 1 else block >> 3)
+        if end > len(data):
+            break
         if block & 1:
-            end = place + (4 if descriptor & 4 else 0)
-            return end if end <= len(data) else None
-    return None
+            return end, True
+        place = end
+    return place, False
+
+
+def _head_bytes(descriptor: int) -> int:
+    """Of a frame before its first block, by the descriptor in its fifth byte."""
+    is_single = bool(descriptor & 0x20)
+    n_size = (1 if is_single else 0, 2, 4, 8)[descriptor >> 6]
+    return 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + n_size
 
 
 PIECES: Mapping[str, Pieces] = {"": _plain, "lz4": _lz4, "snappy": _snappy, "zstd": _zstd}
@@ -206,5 +234,8 @@ __all__ = [
     "Piece",
     "begin_of_text",
     "codec_of",
+    "frame_pieces",
+    "zstd_first_block",
     "zstd_frame_end",
+    "zstd_next_block",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.spark.codecs import PIECES, Piece
+from collectors.spark.codecs import PIECES, Piece, Pieces
 
 MAX_LINE_BYTES = 1 << 25
 """A job of some ten thousand stages has its line; settings and plans of queries have long ones, too."""
@@ -64,17 +64,18 @@ def read_lines(
     is_over: bool = False,
     max_bytes: int,
     max_line_bytes: int = MAX_LINE_BYTES,
+    pieces: Pieces | None = None,
 ) -> ReadLines:
     """Offer the whole lines of `data`, which begins at `position.block` of the file; moves the position on.
 
     `is_over`: nothing more will be written, so that a last line without its line feed is one. At most `max_bytes` of
-    text are looked at, and the piece that they end in. Raises DamagedError where a block cannot be read, with all lines
-    before it taken.
+    text are looked at, and the piece that they end in. `pieces`: in place of those of the codec. Raises DamagedError
+    where a block cannot be read, with all lines before it taken.
     """
     base = position.block
     skip, tail, n_tail, n_bytes, n_oversized = position.skip, list[bytes](), 0, 0, 0
     first, piece = (position.block, position.skip), None
-    for piece in PIECES[codec](data, is_over):
+    for piece in (pieces or PIECES[codec])(data, is_over):
         text = piece.text
         if piece.block == 0 and piece.start + len(text) < skip:
             continue  # was read

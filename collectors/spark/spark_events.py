@@ -24,6 +24,7 @@ from collectors.spark.application import STAGE_TYPES, ApplicationReader, SparkAp
 from collectors.spark.codecs import LZF_BEGINS, DamagedError, begin_of_text, codec_of
 from collectors.spark.lines import MAX_LINE_BYTES, LinePosition, ReadLines, read_lines
 from collectors.spark.log_files import ROLLED, LogFiles, Part, application_name, grouped
+from collectors.spark.open_frames import OpenFrames
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
@@ -115,6 +116,7 @@ class SparkEventsCollector:
         self._others: dict[str, tuple[int, int]] = {}
         """As `_done`, of what is no log, or not read."""
         self._watermark_ms: int | None = None
+        self._frames = OpenFrames()
 
     def poll(self, now_ms: int) -> Collected:
         """Read what has been added; raises SourceUnavailableError when the root cannot be read."""
@@ -268,22 +270,38 @@ class SparkEventsCollector:
         if position.block > file.n_bytes:
             message = "it was cut or replaced; it is read again from its start"
             self._problems.report(file.path, "truncated", message, key=(file.path, "cut", file.mtime_ns))
+            self._frames.discard(file.path, position.block)
             position = log.position = LinePosition()
         until_ms = now_ms if self._options.hold_future else None
-        codec = codec_of(b"".join(read_chunks(file.path, 0, 16, self._problems)))
+        codec = codec_of(self._bytes_of(file.path, 0, 16))
 
         def take(line: bytes, number: int) -> bool:
             return reader.take(line, number, until_ms)
 
+        def bytes_from(begin: int, n_most: int) -> bytes:
+            return self._bytes_of(file.path, begin, n_most)
+
         while max_bytes > n_bytes:
-            begin = position.block
-            data = b"".join(read_chunks(file.path, begin, min(CHUNK_BYTES, file.n_bytes - begin), self._problems))
-            is_last = begin + len(data) >= file.n_bytes
+            begin, is_zstd = position.block, codec == "zstd"
             try:
+                if is_zstd and not is_over and self._frames.is_waiting(file.path, begin, file.n_bytes, bytes_from):
+                    return n_bytes, True
+                data = self._frames.data_at(file.path, begin)
+                if data is None:
+                    data = bytes_from(begin, file.n_bytes - begin)
+                is_last = begin + len(data) >= file.n_bytes
                 read = read_lines(
-                    codec, data, position, take, is_over=is_over and is_last, max_bytes=max_bytes - n_bytes
+                    codec,
+                    data,
+                    position,
+                    take,
+                    is_over=is_over and is_last,
+                    max_bytes=max_bytes - n_bytes,
+                    pieces=self._frames.pieces(file.path, begin) if is_zstd else None,
                 )
+                self._frames.settle(file.path, begin, position.block, position.skip)
             except DamagedError as error:
+                self._frames.discard(file.path, begin)
                 message = f"{error}, counted from byte {begin}; what stands before is used"
                 self._problems.report(
                     f"{file.path}:{position.n_lines + 1}", "damaged", message, key=(file.path, "damaged")
@@ -301,6 +319,9 @@ class SparkEventsCollector:
                 self._problems.report(f"{file.path}:{position.n_lines + 1}", "oversized_record", message)
                 return n_bytes + 1, True
         return n_bytes, False
+
+    def _bytes_of(self, path: str, begin: int, n_most: int) -> bytes:
+        return b"".join(read_chunks(path, begin, min(CHUNK_BYTES, n_most), self._problems))
 
     def _tell_oversized(self, file: FoundFile, position: LinePosition, read: ReadLines) -> None:
         if read.n_oversized:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from app.heuristics.from_events import COLUMNS, TYPES, job_figures
-from app.heuristics.judging import Judgement, judged
+from app.heuristics.from_events import COLUMNS, COLUMNS_SO_FAR, TYPES, figures_so_far, job_figures
+from app.heuristics.judging import Judgement, judged, judged_so_far
 from app.heuristics.printing import measure_text, severity_text, value_text
 from app.heuristics.severity import Finding, Measure, Severity
 from collectors.hadoop_ids import cluster_start_ms, is_job
@@ -25,10 +25,13 @@ MAX_TASKS_SHOWN = 5
 
 
 def judge(log: EventSource, found: JobEvents) -> Judgement:
-    """A job that has ended, by what the event log has of it."""
+    """A job by what the event log has of it; of one that still runs what can be told of the tasks that are done."""
     job_id = str(found.job["job_id"])
     begin_ms, end_ms = (int(edge) for edge in found.span_ms)
     span: dict[str, int] = {"from_ms": begin_ms - SLACK_MS, "to_ms": end_ms + SLACK_MS}
+    if found.is_running:
+        mine = log.read(types=TYPES, **span, equal={"job_id": job_id}, columns=COLUMNS_SO_FAR)
+        return judged_so_far(figures_so_far(job_id, mine))
     mine = log.read(types=TYPES, **span, equal={"job_id": job_id}, columns=COLUMNS)
     start_ms = cluster_start_ms(job_id) if is_job(job_id) else None
     if start_ms is not None and not span["from_ms"] <= start_ms <= span["to_ms"]:

@@ -12,6 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from app.heuristics.judging import NO_SPARK
+from app.heuristics.severity import Finding
 from dashboard import links
 from dashboard.alerts import table as alert_table
 from dashboard.charts.axes import TimeAxis
@@ -158,7 +159,9 @@ def _job(found: JobEvents, source: Source) -> None:
         show_fetches(job_id, found.pulls, {}, axis, marks)
     st.subheader("Life times", anchor=False)
     on_sight(f"lives-{job_id}", CURVE_PX, lambda: _life_times(found, source, jobs))
-    if found.job["state"] not in (RUNNING, QUIET):
+    if found.is_running:
+        _heuristics_so_far(found, source)
+    elif found.job["state"] != QUIET:
         _heuristics(found, source)
 
 
@@ -328,8 +331,23 @@ def _heuristics(found: JobEvents, source: Source) -> None:
             f"{md('sources.job_history.counters')} is set; {md('clustercep ingest')} reads those of earlier jobs for "
             f"{md('clustercep report job')}."
         )
-    if not findings:
-        return
+    if findings:
+        _findings(findings)
+        st.caption(md(NO_SPARK))
+
+
+def _heuristics_so_far(found: JobEvents, source: Source) -> None:
+    """What the corrected heuristics say of the tasks of a running job that have succeeded."""
+    judgement = judge(source.events, found)
+    if not judgement.corrected:
+        return  # nothing is done yet
+    st.subheader("Heuristics so far", anchor=False)
+    for gap in judgement.gaps:
+        st.caption(f"Note: {md(gap, 300)}")
+    _findings(judgement.corrected)
+
+
+def _findings(findings: Sequence[Finding]) -> None:
     found_rows = rows(findings)
     show_table(
         {name: [row[name] for row in found_rows] for name in found_rows[0]}, label="Heuristics", numbers=("Score",)
@@ -337,7 +355,6 @@ def _heuristics(found: JobEvents, source: Source) -> None:
     st.caption("The score is severity times tasks; 0 for none and low.")
     for heuristic, severity, advice in advised(findings):
         st.markdown(f"**{md(heuristic)}** ({md(severity)}): {md(advice, 1_000)}")
-    st.caption(md(NO_SPARK))
 
 
 def _compared(found: JobEvents, jobs: pd.DataFrame) -> list[str]:

@@ -18,6 +18,7 @@ from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest
 from tests.collectors.positions import saved
+from tests.collectors.rest import timeline_server
 
 ATTEMPTS = st.sampled_from(
     ["attempt_1700000000000_0007_m_000000_0", "attempt_1700000000000_0007_r_000000_0", "attempt_x"]
@@ -110,6 +111,26 @@ def test_rest_documents_of_any_content(path: str, value: Any, where: str) -> Non
             yarn.restore(json.loads(json.dumps(yarn.checkpoint())))
         # Without the lists of applications there is no source; any other document costs itself alone.
         assert not was_refused or path in (rest.OPEN, rest.ENDED)
+
+
+TIMELINE = timeline_server.Timeline()
+APP_FIELDS = sorted(TIMELINE.apps[0])
+CONTAINER_FIELDS = sorted(TIMELINE.containers(timeline_server.GREEDY)[0])
+
+
+@given(
+    st.dictionaries(st.sampled_from(APP_FIELDS), VALUES, max_size=3),
+    st.dictionaries(st.sampled_from(CONTAINER_FIELDS), VALUES, max_size=3),
+)
+def test_applications_of_the_timeline_of_any_content(app: dict[str, Any], container: dict[str, Any]) -> None:
+    timeline = timeline_server.Timeline()
+    timeline.containers(timeline_server.GREEDY)[0].update(container)
+    timeline.app(timeline_server.GREEDY).update(app)
+    yarn = timeline_server.collector(timeline)
+    polls = [yarn.poll(timeline_server.AFTER_MS + 30_000 * number) for number in range(4)]
+    told = [name for polled in polls for name in polled.events.strings("type").to_pylist()]
+    assert 5 <= len(told) <= 6
+    yarn.restore(json.loads(json.dumps(yarn.checkpoint())))
 
 
 @given(st.dictionaries(st.sampled_from(sorted(rest.attempt(rest.MAP_RUNS))), VALUES, min_size=1))

@@ -15,6 +15,7 @@ from tests.collectors import histories, rest_server, rrds
 from tests.collectors.history.test_job_history import collect as collect_history
 from tests.collectors.logs.test_container_log import collect as collect_log
 from tests.collectors.reducer_logs import hadoop2_log, write_log
+from tests.collectors.rest import timeline_server
 
 JMX_TYPES = {
     "DaemonSample", "DaemonUnreachable", "RpcSample", "NameNodeSample", "DataNodeSample", "ResourceManagerSample",
@@ -28,14 +29,14 @@ SPARK_TYPES = {
     "SparkApplicationStart", "SparkApplicationEnd", "SparkJobStart", "SparkJobEnd", "SparkStageStart", "SparkStageEnd",
     "SparkTaskEnd", "SparkFetchFailed", "SparkExecutorAdded", "SparkExecutorRemoved",
 }  # fmt: skip
-CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated"}
+CLIENT_TYPES = {"FetchFailed", "HostBlacklisted", "Speculated", "ReducerSilent"}
 CONSOLE_TYPES = {
     "ClientJobStart", "ClientJobProgress", "ClientAttemptEnd", "ClientJobEnd", "ClientJobCounters", "ClientRunEnd",
     "ClientLaunchFailed",
 }  # fmt: skip
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
-    "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
+    "DataPull", "DataIO", "AppWaiting", "ApplicationEnd", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
     "AttemptCounters", "JobCounters", "JobSettings", "HdfsOperations",
 } | JMX_TYPES | DAEMON_TYPES | CLIENT_TYPES | CONSOLE_TYPES | SPARK_TYPES  # fmt: skip
@@ -61,7 +62,8 @@ def emitted(tmp_path: Path) -> list[EventBatch]:
     )  # fmt: skip
     script.documents[rest_server.OPEN]["apps"]["app"].append(waiting)
     rest = YarnRestCollector(YarnRestOptions(), script).poll(rest_server.NOW_MS).events
-    return [history, logs, metrics.events, load, rest]
+    timeline = timeline_server.collector(timeline_server.Timeline()).poll(timeline_server.AFTER_MS).events
+    return [history, logs, metrics.events, load, rest, timeline]
 
 
 def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
@@ -107,6 +109,7 @@ def test_complete_from() -> None:
     assert schema.complete_from("job_history") == jobs
     assert schema.complete_from("rumen_trace") == jobs
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
+    assert schema.complete_from("yarn_timeline") == {"ApplicationEnd"}
     assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"} | CLIENT_TYPES
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("jmx") == JMX_TYPES | {"Metric", "LoadStd", "Balance", "Imbalance"}

@@ -1,10 +1,11 @@
-"""Servers and clients that never come to an end: every attempt keeps its limit, and nobody else waits for it.
+"""Servers, clients and writers that never come to an end: every attempt keeps its limit, and nobody else waits for it.
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
-poll of it in which other masters are well, a poll of daemons over JMX, one of exporters and of who lists them, and a
-webhook beside a receiver that is well. Clients do so towards the endpoints, whose health, metrics and reload go on
-being answered, towards Alertmanager's API, plain and over TLS, which goes on answering and making silences, and towards
-the receiver of remote write, which goes on taking samples.
+poll of it in which other masters are well, a poll of a timeline server, a poll of daemons over JMX, one of exporters
+and of who lists them, and a webhook beside a receiver that is well. Clients do so towards the endpoints, whose health,
+metrics and reload go on being answered, towards Alertmanager's API, plain and over TLS, which goes on answering and
+making silences, and towards the receiver of remote write, which goes on taking samples. Files come byte by byte, or as
+a line without end, beside others.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from app.process.web import Limits
 from app.process.write_receiver import PATH as WRITE_PATH
 from app.settings import Receiver
 from app.store import open_store
-from collectors.base import SourceUnavailableError
+from collectors.base import Collected, SourceUnavailableError
 from collectors.ganglia.gmond import GmondCollector, GmondOptions
 from collectors.ganglia.gmond_link import Ask
 from collectors.jmx.jmx import JmxCollector, JmxOptions
@@ -41,6 +42,7 @@ from collectors.network.http import HttpOptions, HttpTransport
 from collectors.prometheus.prometheus import HTTP as SCRAPE_HTTP
 from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.rest.yarn_timeline import YarnTimelineCollector, YarnTimelineOptions
 from tests.app.alerting.receivers.told import SETTINGS, service
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
@@ -54,9 +56,10 @@ from tests.collectors.ganglia import reports
 from tests.collectors.jmx.daemons import T0, Daemon, recorded
 from tests.collectors.prometheus.exporters import recorded as recorded_exporter
 from tests.collectors.prometheus.writes import request, series
+from tests.collectors.rest import timeline_server
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
-from tests.torture import pages
+from tests.torture import pages, poison
 from tests.torture.campaign import Given, Verdict
 
 LIMIT_S = 0.5
@@ -65,6 +68,9 @@ SLACK_S = 2.0
 """For a machine that has other things to do."""
 MASTER_S, POLL_S = 1.0, 3.0
 N_MESSAGES = 20
+N_DRIPS = 8
+WRITTEN = ("container logs", "daemon logs", "HDFS audit logs", "job client logs", "Spark event logs", "job history")
+"""Files that somebody writes while they are followed; kinds of the campaign `poison`."""
 N_CLIENTS = 300
 ANSWER_S = 5.0
 """Within which endpoints have to answer beside so many."""
@@ -146,6 +152,33 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
         tally.failures.append(f"masters that {name}: the others have told {told(*polls).keys() ^ EVENTS.keys()}")
 
 
+def timeline(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Polls of a timeline server that is so about the containers of one application: the others are told meanwhile."""
+    script = timeline_server.Timeline()
+
+    def serve(connection: socket.socket) -> None:
+        asked = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        if f"{timeline_server.KILLED}/" in asked:
+            behaviour(connection)
+            return
+        connection.recv(65_536)
+        answered = script.get("", asked, 0)
+        head = f"HTTP/1.1 {answered.status} X\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {len(answered.body)}\r\n\r\n".encode() + answered.body)
+
+    with serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1)
+        options = YarnTimelineOptions(url, lookback_ms=3_600_000, poll_timeout_ms=round(1000 * POLL_S), http=http)
+        yarn, told = YarnTimelineCollector(options), set[str | None]()
+        for number in range(3):
+            with tally.timed("timeline poll", name, POLL_S):
+                polled = yarn.poll(timeline_server.AFTER_MS + 30_000 * number)
+            told |= set(polled.events.strings("application_id").to_pylist()) if len(polled.events) else set()
+    expected = {app["appId"] for app in script.apps}
+    if told | {timeline_server.KILLED} != expected:
+        tally.failures.append(f"a timeline server that {name}: {len(told)} of {len(expected)} applications are told")
+
+
 def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
     """Two polls of daemons over JMX, one of them such a server: what the other tells is there."""
     well = Daemon(recorded("DataNode"))
@@ -217,6 +250,46 @@ def ganglia(tally: Tally, name: str, behaviour: Behaviour) -> None:
                 polled = gmond.poll(T0 + 60_000 * number)
             if "Metric" not in polled.events.strings("type").to_pylist():
                 tally.failures.append(f"a gmond that {name}: poll {number} has nothing of the other")
+
+
+def writers(tally: Tally, name: str, chosen: random.Random, folder: Path) -> None:
+    """Polls of files of a kind, one of which comes byte by byte and one of which is a line without end.
+
+    What the third tells is what it tells alone.
+    """
+    kind = poison.KINDS[name]
+    right = kind.right(chosen)
+
+    def put(root: Path, file: int, data: bytes) -> None:
+        path = root.joinpath(*kind.place(file))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as growing:
+            growing.write(data)
+
+    alone, beside = folder / "alone", folder / "beside"
+    for root in (alone, beside):
+        put(root, 0, right)
+    expected, found = set[str](), set[str]()
+    by_itself, reader = kind.reader(alone), kind.reader(beside)
+    end = chosen.randrange(len(right))
+    for number in range(N_DRIPS):
+        now_ms = poison.NOW_MS + 1_000 * number
+        put(beside, 1, right[end : end + 1] if number else right[:end])
+        end += 1
+        put(beside, 2, right[:20] + b"x" * (1 << 20) if number == 0 else b"x" * (1 << 20))
+        expected |= _ids(by_itself.poll(now_ms))
+        with tally.timed(f"poll of {name}", "is written byte by byte", POLL_S):
+            polled = reader.poll(now_ms)
+        found |= _ids(polled)
+    if not expected or expected - found:
+        tally.failures.append(
+            f"{name} beside a file that drips: {len(expected - found)} of {len(expected)} are missing"
+        )
+
+
+def _ids(polled: Collected) -> set[str]:
+    batches = [polled.events, *(history.events for history in polled.finished)]
+    return {str(found) for batch in batches if len(batch) for found in batch.strings("event_id").to_pylist()}
 
 
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
@@ -443,6 +516,10 @@ def run(given: Given) -> Verdict:
             lambda f=of_api: api(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
             lambda f=of_api, t=own: api(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
             lambda f=of_api: dashboard(tally, chosen, N_CLIENTS, f),  # type: ignore[misc]
+            *(
+                lambda n=name, f=given.folder / f"{n_rounds}-{name}": writers(tally, n, chosen, f)  # type: ignore[misc]
+                for name in WRITTEN
+            ),
             lambda f=of_api: writes(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
             lambda f=of_api, t=own: writes(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
         ]
@@ -451,6 +528,7 @@ def run(given: Given) -> Verdict:
                 work.append(lambda n=name, b=behaviour, t=given_tls: document(tally, n, b, t))  # type: ignore[misc]
                 work.append(lambda n=name, b=behaviour, t=given_tls: message(tally, n, b, t))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: poll(tally, n, b))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: timeline(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: daemons(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: scrapes(tally, n, b))  # type: ignore[misc]
             work.append(lambda n=name, b=behaviour: ganglia(tally, n, b))  # type: ignore[misc]

@@ -146,7 +146,7 @@ KINDS: dict[str, Kind] = {
     "Spark event logs": Kind(
         lambda chosen: spark_logs.recorded(chosen.choice(spark_logs.CODECS)),
         lambda n: (f"{spark_logs.APPLICATION}_{n}",),
-        lambda root: SparkEventsCollector(SparkEventsOptions(root, quiet_ms=20_000)),
+        lambda root: SparkEventsCollector(SparkEventsOptions(root, quiet_ms=20_000, hold_future=False)),  # of later
     ),
     "job history": Kind(
         lambda chosen: h.whole_history(),

@@ -53,6 +53,7 @@ from tests.collectors.logs.test_daemon_log import MASTER, NODE
 from tests.collectors.positions import saved
 from tests.collectors.prometheus import exporters
 from tests.collectors.prometheus import writes as write
+from tests.collectors.rest import timeline_server
 from tests.collectors.spark import logs as spark_logs
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
@@ -131,6 +132,9 @@ def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
             "target lists": Reader([json.dumps(TARGETS).encode(), yaml.safe_dump(TARGETS).encode()], _targets),
             "api": Reader(_api_requests(), api, most_bytes=1 << 17),
             "yarn_rest": Reader(told, _rest),
+            "yarn_timeline": Reader(
+                [json.dumps(body).encode() for _, body in timeline_server.Timeline().documents.values()], _timeline
+            ),
             "queries": Reader(_bytes(QUERIES), _query, most_bytes=1 << 16),
             "event files": Reader([EVENTS, b"type,t,x\nA,1,2\nB,2,\n"], _events),
             "ingest": Reader([*map(gzip.compress, histories), *histories], _ingest),
@@ -281,6 +285,21 @@ def _packet(data: bytes, folder: Path) -> None:
     with suppress(PacketError):
         found = parse_packet(data)
         assert found is None or (found.host.isprintable() and found.address.isprintable())
+
+
+def _timeline(data: bytes, folder: Path) -> None:
+    timeline = timeline_server.Timeline()
+    paths = sorted(timeline.documents)
+    timeline.documents[paths[zlib.crc32(data) % len(paths)]] = 200, data
+    yarn = timeline_server.collector(timeline)
+    for number in range(4):
+        with suppress(SourceUnavailableError):
+            polled = yarn.poll(timeline_server.AFTER_MS + 30_000 * number)
+            polled.events.validate()
+            assert len(polled.problems) <= 100, f"{len(polled.problems)} problems of one poll"
+        restarted = timeline_server.collector(timeline)
+        restarted.restore(saved(yarn.checkpoint()))
+        yarn = restarted
 
 
 def _rest(data: bytes, folder: Path) -> None:

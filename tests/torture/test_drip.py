@@ -25,9 +25,10 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> drip.Tally:
 @pytest.mark.parametrize("name", NAMES)
 def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: str, tmp_path: Path) -> None:
     ends(lambda: drip.poll(tally, name, drip.WAYS[name]))
+    ends(lambda: drip.timeline(tally, name, drip.WAYS[name]))
     ends(lambda: drip.receivers(tally, name, drip.WAYS[name], tmp_path))
     ends(lambda: drip.services(tally, name, drip.WAYS[name]))
-    assert tally.n_attempts >= 3 + len(SETTINGS)
+    assert tally.n_attempts >= 6 + len(SETTINGS)
     assert tally.failures == []
 
 
@@ -37,6 +38,13 @@ def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
     ends(lambda: drip.daemons(tally, name, drip.WAYS[name]))
     ends(lambda: drip.scrapes(tally, name, drip.WAYS[name]))
     ends(lambda: drip.ganglia(tally, name, drip.WAYS[name]))
+    assert tally.failures == []
+
+
+@pytest.mark.parametrize("name", drip.WRITTEN)
+def test_other_files_do_not_wait(tally: drip.Tally, name: str, tmp_path: Path) -> None:
+    ends(lambda: drip.writers(tally, name, random.Random(1), tmp_path))
+    assert tally.n_attempts == drip.N_DRIPS
     assert tally.failures == []
 
 

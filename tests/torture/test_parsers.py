@@ -9,7 +9,7 @@ from tests.torture.readers_of_others import THROUGH_APPRISE
 
 
 def test_bytes_that_nobody_would_write(tmp_path: Path) -> None:
-    tried = tried_cases(7, tmp_path, n_cases=256)
+    tried = tried_cases(7, tmp_path, n_cases=264)
     assert [failure for failure in tried.failures if "s for" not in failure] == []
     assert tried.n_cases.pop(THROUGH_APPRISE) == 1  # one in eight turns
     assert set(tried.n_cases.values()) == {8}  # each reader in its turn

@@ -11,11 +11,14 @@ import requests
 
 from app.clock import SetClock
 from app.errors import RecordingError
+from app.live.sources import build_sources
 from app.replay.recorded_rest import RecordedRest, path_key, serve
 from app.replay.recording import Recording, unpack
+from app.replay.replay import settings_for
 from app.replay.spool import Spool
-from app.settings import Replay
+from app.settings import Replay, Settings
 from tests.app.recording_fixtures import JOB, T0_MS, write_recording, write_rest
+from tests.collectors.client import consoles
 
 
 def archive_of(folder: Path, archive: Path) -> Path:
@@ -116,6 +119,45 @@ def test_the_spool_grows_with_time(tmp_path: Path) -> None:
     assert state(12_000) == (len(lines), 2)
     assert {p.name for p in history.iterdir()} == {p.name for p in (recording.folder / "history").iterdir()}
     assert (history / f"{JOB}_conf.xml").read_text() == "<configuration/>"
+
+
+@pytest.mark.parametrize(
+    ("form", "prefix"),
+    [("{date} {level} {logger}: {message}", ""), ("{short} {level} {logger}: {message}", ""),
+     ("{level} {logger}: {message}", "[2023-11-14T00:00:{second:02}.000+0000] {{bash.py:88}} INFO - ")],
+)  # fmt: skip
+def test_what_clients_printed_is_seen_as_it_was_on_the_day(tmp_path: Path, form: str, prefix: str) -> None:
+    """By the client's own time, or that which a scheduler put before the line."""
+    folder = write_recording(tmp_path / "r", started_ms=consoles.DAY_MS, ended_ms=consoles.DAY_MS + 30_000)
+    second, lines = 0, []
+    for line in consoles.HADOOP3:
+        second = second if isinstance(line, str) else line[0]
+        text = consoles.console([line], form).removesuffix("\n")
+        lines.append(f"{prefix.format(second=second)}{text}\n")
+    (folder / "consoles" / "nightly").mkdir(parents=True)
+    source = folder / "consoles" / "nightly" / "sort.log"
+    source.write_text("".join(lines))
+    recording, place = Recording.open(folder, tmp_path, Replay()), tmp_path / "spool"
+    spool = Spool(recording, place)
+    settings = settings_for(recording, Settings(), place, "http://127.0.0.1:1")
+    collector = build_sources(settings)["job_client_log"].source
+    polls = []
+    for ms in range(0, 35_000, 5_000):
+        spool.advance(consoles.DAY_MS + ms)
+        polls.append(collector.poll(consoles.DAY_MS + ms))
+        written = place / "consoles" / "nightly" / "sort.log"
+        text = written.read_text() if written.exists() else ""
+        assert source.read_text().startswith(text)
+        assert (f"{consoles.JOB} completed" in text) is (ms > 21_000)
+    types = [name for polled in polls for name in polled.events.strings("type").to_pylist()]
+    assert types.count("ClientJobEnd") == types.count("ClientJobStart") == types.count("ClientJobCounters") == 1
+    assert "ClientJobEnd" not in [name for one in polls[:4] for name in one.events.strings("type").to_pylist()]
+
+
+def test_a_recording_without_consoles_has_no_source_of_them(tmp_path: Path) -> None:
+    recording, place = Recording.open(write_recording(tmp_path / "r"), tmp_path, Replay()), tmp_path / "spool"
+    Spool(recording, place)
+    assert "job_client_log" not in build_sources(settings_for(recording, Settings(), place, "http://127.0.0.1:1"))
 
 
 def test_an_unknown_zone_is_explained(tmp_path: Path) -> None:

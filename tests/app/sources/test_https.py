@@ -20,6 +20,7 @@ from tests.slow_servers import serving
 
 SOURCES: dict[str, Callable[[str], dict[str, Any]]] = {
     "yarn_rest": lambda url: {"resource_managers": [url], "history_server": url, "n_attempts": 1},
+    "yarn_timeline": lambda url: {"server": url},
     "jmx": lambda url: {"name_nodes": [url]},
     "prometheus": lambda url: {"targets": [f"{url}/metrics"]},
 }
@@ -27,6 +28,7 @@ SOURCES: dict[str, Callable[[str], dict[str, Any]]] = {
 
 ANSWERS = {
     "yarn_rest": b'{"apps": null}',
+    "yarn_timeline": b'{"app": []}',
     "jmx": b'{"beans": [{"name": "Hadoop:service=NameNode,name=FSNamesystem", "MissingBlocks": 0}]}',
     "prometheus": b"# TYPE node_load1 gauge\nnode_load1 0.5\n",
 }

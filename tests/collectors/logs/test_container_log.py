@@ -332,6 +332,30 @@ def test_a_log_that_breaks_off_is_reported_and_given_up(tmp_path: Path) -> None:
     assert found == [(0, None, 300, 9_010, None), (1, None, 400, 9_110, None), logs.PULLS[2]]
 
 
+def test_a_reducers_log_that_just_stops_is_an_event(tmp_path: Path) -> None:
+    text = logs.hadoop3_logs()["syslog.shuffle"]
+    logs.write_log(tmp_path, text[: text.index("node2:13562 freed")])
+    reader = collector(tmp_path, abandon_ms=10_000)
+    before = reader.poll(NOW), reader.poll(NOW + 9_000)
+    reader.restore(saved(reader.checkpoint()))
+    polls = reader.poll(NOW + 12_000), reader.poll(NOW + 40_000), reader.poll(NOW + 90_000)
+    assert [row for polled in before for row in polled.events.rows() if row["type"] == "ReducerSilent"] == []
+    (silent,) = [row for polled in polls for row in polled.events.rows() if row["type"] == "ReducerSilent"]
+    assert silent["attempt_id"] == logs.REDUCER
+    assert (silent["host"], silent["container_id"]) == ("node4", logs.CONTAINER)
+    assert silent["t_hi_ms"] - silent["t_lo_ms"] == silent["silent_ms"] - 10_000
+    assert before[1].watermark_ms <= silent["t_lo_ms"] <= silent["t_hi_ms"]
+
+
+def test_a_reducer_that_is_done_and_a_map_are_not_missed(tmp_path: Path) -> None:
+    """The recorded log says at its end that its task is done."""
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    reader = collector(tmp_path, abandon_ms=1_000)
+    types = [row["type"] for ms in (0, 500, 5_000) for row in reader.poll(NOW + ms).events.rows()]
+    assert "ReducerEnd" in types
+    assert "ReducerSilent" not in types
+
+
 def test_lines_of_the_future_do_not_break_off(tmp_path: Path) -> None:
     logs.write_log(tmp_path, logs.hadoop2_log())
     early = logs.DAY_MS + 5_000

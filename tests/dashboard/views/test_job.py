@@ -312,3 +312,18 @@ def test_heuristics_of_a_job_without_counters_are_not_known(installation: Instal
     assert table_with(failed, "Heuristic")["Heuristic"] == ["exception"]
     running = view("job", id=RUNNING_JOB)
     assert "Heuristics" not in [found.value for found in running.subheader]
+
+
+def test_a_running_job_is_judged_by_the_tasks_that_are_done(installation: Installation) -> None:
+    figures = {"status": "SUCCEEDED", "period_ms": 16 * 60_000, "gc_ms": 30, "cpu_ms": 1_000}
+    done = [of_attempt(45_000 + n, "Mapper", RUNNING_JOB, "m", n, **figures) for n in range(10, 13)]
+    installation.log(batch([*job_rows(), *done]))
+    page = view("job", id=RUNNING_JOB)
+    assert "Heuristics so far" in [found.value for found in page.subheader]
+    found = pd.DataFrame(table_with(page, "Heuristic")).set_index("Heuristic")
+    assert found.loc["mapper-gc"][["Severity", "Score", "Limit passed"]].tolist() == [
+        "◑ severe", "9", "≥ 0.03; ≥ 15 min"
+    ]  # fmt: skip
+    assert not {"mapper-memory", "reducer-gc"} & set(found.index)
+    said = texts(page).replace("\\", "")
+    assert "it still runs: so far these are findings about the 3 of" in said
