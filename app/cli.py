@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from app.nearest_name import did_you_mean
 from app.without_pandas import leave_out_pandas
 
 
@@ -137,8 +137,7 @@ def plain_complaint(message: str) -> str:
     found, said, choices = text.rpartition(" is not one of '")
     if not said:
         return text
-    close = difflib.get_close_matches(found.strip("'\""), choices.rstrip("'.").split("', '"), n=1, cutoff=0.6)
-    return text.removesuffix(".") + (f"; did you mean {close[0]!r}?" if close else "")
+    return text.removesuffix(".") + did_you_mean(found.strip("'\""), choices.rstrip("'.").split("', '"), "; ")
 
 
 def _tell_version(is_asked: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from app.alerting.recording.episodes import digest
 from app.alerting.text import placeholders, runbook_sections
 from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
+from app.nearest_name import did_you_mean
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
 from engine import ast
@@ -275,9 +275,8 @@ def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) ->
     problems = []
     for name in names:
         if files and name not in files:
-            close = difflib.get_close_matches(name, files, n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else ""
-            problems.append(str(ConfigProblem(key, f"{name!r}", f"one of {', '.join(files)}", remedy)))
+            expected = f"one of {', '.join(files)}"
+            problems.append(str(ConfigProblem(key, f"{name!r}", expected, did_you_mean(name, files))))
     return problems
 
 

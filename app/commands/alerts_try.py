@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from app.config import load_settings
 from app.console import inert
 from app.errors import AppError
 from app.live.assembly import links_of
+from app.nearest_name import did_you_mean
 
 
 def try_receiver(
@@ -32,11 +32,8 @@ def try_receiver(
     settings = load_settings(config)
     known = settings.alerting.receivers
     if receiver not in known:
-        close = difflib.get_close_matches(receiver, sorted(known), n=1, cutoff=0.6)
-        nearest = f"; did you mean {close[0]!r}?" if close else ""
-        raise AppError(
-            f"found {receiver!r}; expected one of {', '.join(sorted(known)) or 'none: there are none'}{nearest}"
-        )
+        expected = f"expected one of {', '.join(sorted(known)) or 'none: there are none'}"
+        raise AppError(f"found {receiver!r}; {expected}{did_you_mean(receiver, sorted(known), '; ')}")
     if not known[receiver].enabled:
         raise AppError(f"{receiver} is disabled; expected alerting.receivers.{receiver}.enabled: true")
     named = f"{receiver} ({known[receiver].kind})"
