@@ -47,9 +47,9 @@ COMMANDS = {
         "Compile the matching kernels now, so that nothing has to wait for them: minutes, once per machine and "
         "version.",
     ),
-    "match": Command("match", "match", "Print the matches of a query on the events of a file."),
+    "match": Command("match.match", "match", "Print the matches of a query on the events of a file."),
     "explain": Command(
-        "match", "explain",
+        "match.match", "explain",
         "Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost; of the "
         "queries whose matches it uses as well.",
     ),
@@ -72,7 +72,7 @@ COMMANDS = {
     "shed": Command(
         "shed", "shed_cli", "Load shedding: learn from the event log what is of least use, and show it."
     ),
-    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge, assign, close and silence alerts."),
+    "alerts": Command("alerts.listing", "alerts_cli", "List, show, acknowledge, assign, close and silence alerts."),
     "routes": Command("routes", "routes_cli", "Say who is told of an alert, and print the routing tree."),
 }  # fmt: skip
 

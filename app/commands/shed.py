@@ -45,7 +45,7 @@ def train(
     windows, with alerts in them, teach most. The model fits these queries alone: train again when they change.
     """
     from app.clock import SystemClock
-    from app.commands.alerts_options import time_ms
+    from app.commands.alerts.options import time_ms
     from app.console import inert
     from app.live.assembly import checked_queries, open_configured_store, open_event_log
     from app.shedding_model import described, trained_model, write_model

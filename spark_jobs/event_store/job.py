@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.clock import SystemClock
-from app.commands.alerts_options import time_ms
+from app.commands.alerts.options import time_ms
 from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import parse_duration_ms, parse_size_bytes

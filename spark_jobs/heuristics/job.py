@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 
 from app.clock import SystemClock
-from app.commands.alerts_options import time_ms
+from app.commands.alerts.options import time_ms
 from app.config import load_settings
 from app.console import table_console
 from app.event_store.commits import CommitReader, chosen_files

@@ -13,7 +13,7 @@ from pathlib import Path
 import engine
 from app.aggregates import register_configured
 from app.clock import SystemClock
-from app.commands.match import read_parameters, read_query
+from app.commands.match.match import read_parameters, read_query
 from app.config import load_settings
 from app.durations import parse_duration_ms
 from app.queries import parameter_values, query_files

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import engine
 from app.aggregates import register_configured
 from app.chosen_store import in_chosen_store
-from app.commands.match import MAX_UNCOMPILED_EVENTS
+from app.commands.match.match import MAX_UNCOMPILED_EVENTS
 from app.commands.spark_query import without_passwords
 from app.config import load_settings
 from app.errors import AppError

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from app.clock import SystemClock
-from app.commands.alerts_options import time_ms
+from app.commands.alerts.options import time_ms
 from app.config import load_settings
 from app.console import table_console
 from app.reports.folder import reports_folder

@@ -365,7 +365,7 @@ def test_a_silence_is_told_by_its_number_and_silences_fit_80_columns(
     piped = invoke("alerts", "silences", "-c", filled).stdout
     assert len(piped.splitlines()) == 3, "what is piped has a line for each"
     assert "from (UTC)" in piped
-    monkeypatch.setattr("app.commands.alerts_operations.table_console", lambda **_: Console(width=80))
+    monkeypatch.setattr("app.commands.alerts.operations.table_console", lambda **_: Console(width=80))
     shown = invoke("alerts", "silences", "-c", filled).stdout
     assert max(map(len, shown.splitlines())) <= 80
     first_column = shown.splitlines()[0].index("what and why")

@@ -17,7 +17,7 @@ from app.alerting.lifecycle import state_text
 from app.alerting.silencing import matchers_of_alert, read_matchers, silence_text, silencing, stands
 from app.alerting.text import iso, plain
 from app.clock import SystemClock
-from app.commands.alerts_options import (
+from app.commands.alerts.options import (
     AlertsArgument,
     ConfigOption,
     Format,

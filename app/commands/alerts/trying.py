@@ -11,7 +11,7 @@ from app.alerting.receivers.errors import DeliveryError
 from app.alerting.receivers.sample import sample_news
 from app.alerting.text import plain
 from app.clock import SystemClock
-from app.commands.alerts_options import actor
+from app.commands.alerts.options import actor
 from app.commands.friendly import EXIT_FAILED, ConfigOption, JsonOption, print_json
 from app.config import load_settings
 from app.console import inert

@@ -15,10 +15,10 @@ import typer
 
 import engine
 from app.aggregates import register_configured
-from app.commands.absent_types import with_absent_types
 from app.commands.friendly import JsonOption, print_json
-from app.commands.match_output import PRINTERS, OutputFormat, Printed
-from app.commands.oracle_run import oracle_rows
+from app.commands.match.absent_types import with_absent_types
+from app.commands.match.oracle import oracle_rows
+from app.commands.match.output import PRINTERS, OutputFormat, Printed
 from app.config import load_settings
 from app.durations import format_duration
 from app.errors import AppError
@@ -31,7 +31,7 @@ from engine.errors import EngineError, QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventSchema
 
 if TYPE_CHECKING:
-    from app.commands.match_files import MatchFile
+    from app.commands.match.files import MatchFile
     from engine import ReferenceRow
 
 EXIT_MATCHES, EXIT_NO_MATCH, EXIT_BAD = 0, 1, 2
@@ -232,7 +232,7 @@ def _printer(job: Job, form: OutputFormat, out: Path | None) -> MatchFile | Prin
         if out is not None:
             raise AppError(f"--out is for --format parquet or arrow; found {form}: redirect the output instead")
         return Printed(PRINTERS[form])
-    from app.commands.match_files import MatchFile
+    from app.commands.match.files import MatchFile
 
     texts = {job.name: job.text, **job.others}
     *_, resolved = engine.resolve_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name])

@@ -20,7 +20,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import engine
-from app.commands.match import app
+from app.commands.match.match import app
 from collectors.schema import load_event_types
 from engine import Limits
 from engine.plan.evaluation import RuntimeKind
@@ -566,7 +566,7 @@ def test_pandas_is_loaded_for_functions_of_others_alone(tmp_path: Path) -> None:
         told = subprocess.run(
             [sys.executable, "-c", script, "match", words[0], "events", *words[1:]],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}"},
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[4]}"},
             capture_output=True,
             text=True,
             check=True,

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from app.alerting.recording.recorder import Recorder
-from app.commands import alerts as commands
-from app.commands.alerts_options import time_ms
+from app.commands.alerts import listing as commands
+from app.commands.alerts.options import time_ms
 from app.errors import AppError
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver

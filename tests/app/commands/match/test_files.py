@@ -16,8 +16,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from app.commands import match_files
-from app.commands.match import app
+from app.commands.match import files as match_files
+from app.commands.match.match import app
 
 EVENTS = """\
 {"type": "A", "t": 1, "k": "p", "x": 1}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import engine
-from app.commands.match_output import OutputFormat, at_least_one_of
+from app.commands.match.output import OutputFormat, at_least_one_of
 from app.errors import AppError
 
 

@@ -1,4 +1,4 @@
-"""`clustercep alerts`: list and show what the store holds; what changes it is in `app.commands.alerts_operations`."""
+"""`clustercep alerts`: list and show what the store holds; what changes it is in `app.commands.alerts.operations`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.alerting.lifecycle import State, lasted_text, state_text
 from app.alerting.recording.kept import expectation_of, is_shed, spread_of
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
-from app.commands.alerts_operations import (
+from app.commands.alerts.operations import (
     acknowledge,
     assign,
     close,
@@ -29,7 +29,7 @@ from app.commands.alerts_operations import (
     unacknowledge,
     unsilence,
 )
-from app.commands.alerts_options import (
+from app.commands.alerts.options import (
     AlertArgument,
     ConfigOption,
     Format,
@@ -40,7 +40,7 @@ from app.commands.alerts_options import (
     print_json,
     time_ms,
 )
-from app.commands.alerts_try import try_receiver
+from app.commands.alerts.trying import try_receiver
 from app.commands.friendly import friendly
 from app.console import table_console
 from app.durations import format_time
