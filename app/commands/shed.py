@@ -45,16 +45,16 @@ def train(
     windows, with alerts in them, teach most. The model fits these queries alone: train again when they change.
     """
     from app.clock import SystemClock
-    from app.commands.alerts.options import time_ms
     from app.console import inert
+    from app.durations import parse_time_ms
     from app.live.assembly import checked_queries, open_configured_store, open_event_log
     from app.shedding_model import described, trained_model, write_model
 
     settings = settings_of(config)
     queries = checked_queries(settings)
     now_ms = SystemClock().now_ms()
-    from_ms = None if from_ is None else time_ms("--from", from_, now_ms)
-    to_ms = None if to is None else time_ms("--to", to, now_ms)
+    from_ms = None if from_ is None else parse_time_ms("--from", from_, now_ms)
+    to_ms = None if to is None else parse_time_ms("--to", to, now_ms)
     if store is not None:
         place = settings.store.model_copy(update={"directory": store, "url": None, "url_file": None})
         settings = settings.model_copy(update={"store": place})

@@ -17,7 +17,7 @@ from app.alerting.links import Links
 from app.alerting.notifier import Notifier
 from app.alerting.recording.match import Match
 from app.alerting.recording.options import AlertingOptions
-from app.config import read_secret
+from app.chosen_store import store_url
 from app.errors import AppError, StoreError
 from app.event_log import EventLog, EventLogReader
 from app.live.bound_matches import BoundMatches
@@ -88,12 +88,6 @@ class Live:
             self.pipeline.event_log.close()
         for configured in self.sources.values():
             configured.source.close()
-
-
-def store_url(settings: Settings) -> str:
-    """Where the store is: as configured, else a file in store.directory."""
-    url = read_secret(settings.store.url, settings.store.url_file, "store.url_file")
-    return f"sqlite:///{settings.store.directory / 'clustercep.db'}" if url is None else url.get_secret_value()
 
 
 def open_configured_store(

@@ -19,10 +19,10 @@ from typing import TextIO
 
 import engine
 from app.aggregates import register_configured
-from app.chosen_store import in_chosen_store
+from app.chosen_store import in_chosen_store, store_url
 from app.config import load_settings
 from app.errors import AppError
-from app.live.assembly import open_event_log, store_url
+from app.live.assembly import open_event_log
 from app.process.give_way import give_way
 from app.query_messages import Failure, Message, RunLimits, as_json, read_request
 from app.store.api import open_store

@@ -1,4 +1,4 @@
-"""`clustercep alerts`: list and show what the store holds; what changes it is in `app.commands.alerts.operations`."""
+"""`clustercep alerts list|show`: what the store holds; what changes it is in `operations.py`."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ from app.alerting.lifecycle import State, lasted_text, state_text
 from app.alerting.recording.kept import expectation_of, is_shed, spread_of
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
-from app.commands.alerts.operations import (
-    acknowledge,
-    assign,
-    close,
-    edit_silence,
-    resend,
-    silence,
-    silences,
-    unacknowledge,
-    unsilence,
-)
 from app.commands.alerts.options import (
     AlertArgument,
     ConfigOption,
@@ -38,12 +27,10 @@ from app.commands.alerts.options import (
     StoreOption,
     opened,
     print_json,
-    time_ms,
 )
-from app.commands.alerts.trying import try_receiver
 from app.commands.friendly import friendly
 from app.console import table_console
-from app.durations import format_time
+from app.durations import format_time, parse_time_ms
 from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
@@ -81,6 +68,7 @@ class StateFilter(StrEnum):
     RESOLVED = State.RESOLVED.value
 
 
+@friendly
 def list_alerts(
     config: ConfigOption = None,
     store: StoreOption = None,
@@ -114,8 +102,8 @@ def list_alerts(
         severities=() if severity is None else (severity.value,),
         job_id=job,
         host=host,
-        from_ms=None if from_ is None else time_ms("--from", from_, now_ms),
-        to_ms=None if to is None else time_ms("--to", to, now_ms),
+        from_ms=None if from_ is None else parse_time_ms("--from", from_, now_ms),
+        to_ms=None if to is None else parse_time_ms("--to", to, now_ms),
         members=not incidents,
         limit=limit,
     )
@@ -206,6 +194,7 @@ def _table(
     return table
 
 
+@friendly
 def show(
     alert: AlertArgument,
     config: ConfigOption = None,
@@ -394,27 +383,4 @@ def _n_matches(alert: AlertRow) -> str:
     return f"{alert.n_matches:,}" if alert.n_matches_exact else f"at least {alert.n_matches:,}"
 
 
-alerts_cli = typer.Typer(
-    help="List, show, acknowledge, assign, close and silence alerts.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-for _name, _command in (
-    ("list", list_alerts),
-    ("show", show),
-    ("ack", acknowledge),
-    ("unack", unacknowledge),
-    ("assign", assign),
-    ("close", close),
-    ("silence", silence),
-    ("edit-silence", edit_silence),
-    ("silences", silences),
-    ("unsilence", unsilence),
-    ("resend", resend),
-    ("test", try_receiver),
-):
-    alerts_cli.command(name=_name)(friendly(_command))
-
-
-__all__ = ["alerts_cli"]
+__all__ = ["alert_json", "details_json", "list_alerts", "show"]

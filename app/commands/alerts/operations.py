@@ -28,13 +28,12 @@ from app.commands.alerts.options import (
     actor,
     opened,
     print_json,
-    time_ms,
 )
-from app.commands.friendly import EXIT_FAILED
+from app.commands.friendly import EXIT_FAILED, friendly
 from app.commands.friendly import JsonOption as PrintJsonOption
 from app.config import load_settings
 from app.console import inert, table_console
-from app.durations import format_duration, parse_duration_ms
+from app.durations import format_duration, parse_duration_ms, parse_time_ms
 from app.errors import AppError
 from app.store.api import Store
 from app.store.models import AlertRow, SilenceRow
@@ -44,6 +43,7 @@ MAX_PREVIEWED = 50
 MAX_NAME_SHOWN = 16
 
 
+@friendly
 def acknowledge(
     alerts: AlertsArgument,
     config: ConfigOption = None,
@@ -65,6 +65,7 @@ def acknowledge(
     _each(alerts, config, store, do, as_json=as_json)
 
 
+@friendly
 def unacknowledge(
     alerts: AlertsArgument,
     config: ConfigOption = None,
@@ -81,6 +82,7 @@ def unacknowledge(
     _each(alerts, config, store, do, as_json=as_json)
 
 
+@friendly
 def close(
     alerts: AlertsArgument,
     config: ConfigOption = None,
@@ -97,6 +99,7 @@ def close(
     _each(alerts, config, store, do, as_json=as_json)
 
 
+@friendly
 def assign(
     alerts: AlertsArgument,
     config: ConfigOption = None,
@@ -154,6 +157,7 @@ DuringOption = Annotated[
 ]  # fmt: skip
 
 
+@friendly
 def silence(
     what: Annotated[
         list[str],
@@ -178,7 +182,7 @@ def silence(
     recurrence = _intervals(config, during)
     with opened(config, store) as found:
         matchers = _matchers(found, what, every_key=every_key)
-        starts_ms = now_ms if start is None else time_ms("--start", start, now_ms)
+        starts_ms = now_ms if start is None else parse_time_ms("--start", start, now_ms)
         ends_ms = _end_ms(for_, end, starts_ms, now_ms)
         wanted = silencing(matchers, starts_ms, ends_ms, recurrence, now_ms)
         if preview:
@@ -210,7 +214,7 @@ def _end_ms(for_: str | None, end: str | None, starts_ms: int, now_ms: int) -> i
     if end is not None:
         if for_ is not None:
             raise AppError("--for and --end are both given; expected one of them")
-        return time_ms("--end", end, now_ms)
+        return parse_time_ms("--end", end, now_ms)
     return starts_ms + _duration_ms("--for", for_ or "2 h")
 
 
@@ -254,6 +258,7 @@ def _preview(alerts: Sequence[AlertRow], *, as_json: bool) -> None:
     typer.echo(f"It would hide {len(alerts)} open alert(s){more}; nothing was changed.")
 
 
+@friendly
 def edit_silence(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of the silence, as 'alerts silences' shows it.")],
     matchers: Annotated[list[str] | None, typer.Argument(metavar="[MATCHER...]", help="In place of its own.")] = None,
@@ -271,8 +276,8 @@ def edit_silence(
     recurrence = [] if always else _intervals(config, during) or None
     edit = operations.SilenceEdit(
         matchers=read_matchers(matchers) if matchers else None,
-        starts_ms=None if start is None else time_ms("--start", start, now_ms),
-        ends_ms=None if end is None else time_ms("--end", end, now_ms),
+        starts_ms=None if start is None else parse_time_ms("--start", start, now_ms),
+        ends_ms=None if end is None else parse_time_ms("--end", end, now_ms),
         recurrence=recurrence,
         note=note,
     )
@@ -285,6 +290,7 @@ def edit_silence(
         typer.echo(f"Silence {number} is changed.")
 
 
+@friendly
 def silences(
     config: ConfigOption = None,
     store: StoreOption = None,
@@ -333,6 +339,7 @@ def _silence_json(row: SilenceRow, now_ms: int) -> dict[str, Any]:
     }
 
 
+@friendly
 def unsilence(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of the silence, as 'alerts silences' shows it.")],
     config: ConfigOption = None,
@@ -348,6 +355,7 @@ def unsilence(
     typer.echo(f"Silence {number} is over; {n_again} open alert(s) are silenced no longer.")
 
 
+@friendly
 def resend(
     config: ConfigOption = None,
     store: StoreOption = None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +13,10 @@ import typer
 
 from app.alerting.people import Person, Role
 from app.alerting.text import plain
+from app.chosen_store import DATABASE, store_url
 from app.commands.friendly import print_json
 from app.config import load_settings
-from app.durations import parse_duration_ms
 from app.errors import AppError
-from app.live.assembly import store_url
 from app.store.api import Store, open_store
 
 
@@ -46,9 +44,9 @@ def opened(config: Path | None, folder: Path | None) -> Iterator[Store]:
     if folder is None:
         url = store_url(load_settings(config))
     else:
-        file = folder / "clustercep.db"
+        file = folder / DATABASE
         if not file.is_file():
-            raise AppError(f"{folder}: no store there; expected a folder with clustercep.db")
+            raise AppError(f"{folder}: no store there; expected a folder with {DATABASE}")
         url = f"sqlite:///{file}"
     with open_store(url, make=False) as found:
         yield found
@@ -60,22 +58,6 @@ def actor() -> Person:
         return Person(plain(getpass.getuser()), Role.ADMIN)
     except (OSError, KeyError):
         return Person("unknown", Role.ADMIN)
-
-
-def time_ms(option: str, text: str, now_ms: int) -> int:
-    """A time as people write it: ISO 8601 (UTC unless it names a zone), or a duration before now. Raises AppError."""
-    try:
-        return now_ms - parse_duration_ms(text.removesuffix(" ago"))
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise AppError(
-            f"{option}: found {text!r}; expected a time such as 2026-05-01T12:30 (UTC unless it names a zone), or a "
-            "duration before now such as '2 h'"
-        ) from None
 
 
 __all__ = [
@@ -90,5 +72,4 @@ __all__ = [
     "actor",
     "opened",
     "print_json",
-    "time_ms",
 ]

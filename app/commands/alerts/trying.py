@@ -12,7 +12,7 @@ from app.alerting.receivers.sample import sample_news
 from app.alerting.text import plain
 from app.clock import SystemClock
 from app.commands.alerts.options import actor
-from app.commands.friendly import EXIT_FAILED, ConfigOption, JsonOption, print_json
+from app.commands.friendly import EXIT_FAILED, ConfigOption, JsonOption, friendly, print_json
 from app.config import load_settings
 from app.console import inert
 from app.errors import AppError
@@ -20,6 +20,7 @@ from app.live.assembly import links_of
 from app.nearest_name import did_you_mean
 
 
+@friendly
 def try_receiver(
     receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Its name in alerting.receivers.")],
     config: ConfigOption = None,

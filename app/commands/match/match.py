@@ -19,12 +19,10 @@ from app.commands.friendly import JsonOption, print_json
 from app.commands.match.absent_types import with_absent_types
 from app.commands.match.oracle import oracle_rows
 from app.commands.match.output import PRINTERS, OutputFormat, Printed
-from app.config import load_settings
 from app.durations import format_duration
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
 from app.event_file import EventFileError, read_event_file, shown
-from app.settings import Settings
 from collectors.schema import load_event_types
 from engine import ast
 from engine.errors import EngineError, QueryError, UnsupportedQueryError
@@ -32,6 +30,7 @@ from engine.events import FOREVER_MS, EventSchema
 
 if TYPE_CHECKING:
     from app.commands.match.files import MatchFile
+    from app.settings import Settings
     from engine import ReferenceRow
 
 EXIT_MATCHES, EXIT_NO_MATCH, EXIT_BAD = 0, 1, 2
@@ -200,7 +199,7 @@ def explain(
         others = _other_queries(with_ or [])
         compiled = _planned(query, events, read_parameters(param or []), others)
         shared = _shared(query, events, read_parameters(param or []), others) if compiled[-1].resolved.is_trend else ""
-        settings = None if config is None else load_settings(config)
+        settings = None if config is None else _settings(config)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
     if as_json:
@@ -216,6 +215,12 @@ def explain(
     if settings is not None and not dot:
         texts = [f"{text.rstrip()}\n{_bound_text(settings)}\n" for text in texts]
     typer.echo("\n".join(texts))
+
+
+def _settings(config: Path) -> Settings:
+    from app.config import load_settings
+
+    return load_settings(config)
 
 
 def _bound_text(settings: Settings) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from app.alerting.recording.recorder import Recorder
 from app.commands.alerts import listing as commands
-from app.commands.alerts.options import time_ms
+from app.durations import parse_time_ms
 from app.errors import AppError
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
@@ -124,13 +124,13 @@ def test_what_still_fires_in_a_recording_has_lasted_until_the_recordings_time(co
     ],
 )
 def test_times(text: str, expected_ms: int) -> None:
-    assert time_ms("--from", text, NOW_MS) == expected_ms
+    assert parse_time_ms("--from", text, NOW_MS) == expected_ms
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2", "1970-13-01", "-2 h"])
 def test_what_is_no_time_is_told(text: str) -> None:
     with pytest.raises(AppError, match="--from: found"):
-        time_ms("--from", text, NOW_MS)
+        parse_time_ms("--from", text, NOW_MS)
 
 
 def test_a_silence_is_listed_and_ended(config: Path) -> None:

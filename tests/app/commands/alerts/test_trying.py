@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from app.commands.alerts.listing import alerts_cli
+from app.commands.alerts.group import alerts_cli
 from tests.app.webhook import webhook
 
 
