@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard import times
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
-from dashboard.alerts.copy_component import CopiedText, copied_texts
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.charts.comparison import CURVE_PX, bars, bars_px
 from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.drawn import draw
