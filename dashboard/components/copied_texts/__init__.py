@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import streamlit as st
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+from dashboard.components.served import ServedComponent
 
-_FOLDER = Path(__file__).parent
-_SCRIPT = _FOLDER / "script/copy.js"
-_PACKAGE, _NAME = "clustercep-copy", "copied_texts"
+_TEXTS = ServedComponent(
+    Path(__file__).parent,
+    "copy",
+    "clustercep-copy",
+    "copied_texts",
+    '<div class="clustercep-copied"></div>',
+    isolated=False,  # so that what is searched for in the page is found
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +32,7 @@ class CopiedText:
 
 def copied_texts(key: str, texts: Sequence[CopiedText]) -> None:
     """The texts, one below the other; long ones are scrolled."""
-    manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(f"{_PACKAGE}.{_NAME}") is None:  # as the list of alerts: from an address
-        component = ComponentConfig(_NAME, _SCRIPT.parent.name)
-        manager.register_from_manifest(ComponentManifest(_PACKAGE, "1", [component]), _FOLDER)
-    _component()(key=key, data={"texts": [asdict(text) for text in texts]}, width="stretch")
-
-
-@cache
-def _component() -> Any:
-    return st.components.v2.component(
-        f"{_PACKAGE}.{_NAME}",
-        html='<div class="clustercep-copied"></div>',
-        css=(_FOLDER / "copy.css").read_text(encoding="utf-8"),
-        js=_SCRIPT.name,
-        isolate_styles=False,  # so that what is searched for in the page is found
-    )
+    _TEXTS(key=key, data={"texts": [asdict(text) for text in texts]}, width="stretch")
 
 
 __all__ = ["CopiedText", "copied_texts"]

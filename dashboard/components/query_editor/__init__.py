@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+
+from dashboard.components.served import ServedComponent, nothing
 
 _FOLDER = Path(__file__).parent
-_SCRIPT = _FOLDER / "script/editor.js"
-_PACKAGE, _NAME = "clustercep", "query_editor"
+_FIELD = ServedComponent(
+    _FOLDER, "editor", "clustercep", "query_editor", (_FOLDER / "editor.html").read_text(encoding="utf-8")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +72,14 @@ def query_editor(
         "types": list(types),
         "max_chars": max_chars,
     }
-    _serve_script()
-    state = _component()(
+    state = _FIELD(
         key=key,
         data=data,
         default={"text": start},
-        on_text_change=on_change or _nothing,
-        on_run_change=_nothing,
+        on_text_change=on_change or nothing,
+        on_run_change=nothing,
     )
     return Typed(typed_text(key, start), bool(state.get("run")))
-
-
-def _nothing() -> None:
-    """Streamlit wants a callback for every value that a component has."""
-
-
-def _serve_script() -> None:
-    """Give the script an address: a text would be loaded from a `blob:`, from which our pages may run nothing."""
-    manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(f"{_PACKAGE}.{_NAME}") is None:
-        component = ComponentConfig(_NAME, _SCRIPT.parent.name)
-        manager.register_from_manifest(ComponentManifest(_PACKAGE, "1", [component]), _FOLDER)
-
-
-@cache
-def _component() -> Any:
-    return st.components.v2.component(
-        f"{_PACKAGE}.{_NAME}",
-        html=(_FOLDER / "editor.html").read_text(encoding="utf-8"),
-        css=(_FOLDER / "editor.css").read_text(encoding="utf-8"),
-        js=_SCRIPT.name,
-    )
 
 
 __all__ = ["ShownProblem", "Typed", "query_editor", "typed_text"]
