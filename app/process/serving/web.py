@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from app.errors import AppError
-from app.process.http_server import HEADERS, Answer, HttpServer, Limits, Request, host_of
+from app.process.serving.http_server import HEADERS, Answer, HttpServer, Limits, Request, host_of
 from app.settings import Web
 
 log = structlog.get_logger(__name__)

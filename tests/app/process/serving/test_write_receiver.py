@@ -14,8 +14,8 @@ import requests
 from pydantic import ValidationError
 
 from app.errors import ConfigError
-from app.process import write_receiver
-from app.process.write_receiver import LEAST_TOKEN_CHARS, PATH, WriteReceiver, secrets_of
+from app.process.serving import write_receiver
+from app.process.serving.write_receiver import LEAST_TOKEN_CHARS, PATH, WriteReceiver, secrets_of
 from app.settings import RemoteWriteSource
 from collectors.prometheus.spool import Place, SpoolError, SpoolReader
 from tests.collectors.prometheus.writes import Series, packed, request, series

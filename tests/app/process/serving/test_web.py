@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.errors import AppError
-from app.process.web import HEADERS, Endpoints, Limits, host_of
+from app.process.serving.web import HEADERS, Endpoints, Limits, host_of
 from app.settings import Web
 
 TIMEOUT_S = 20.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
-from app.process.bounded_server import BoundedServer
+from app.process.serving.bounded_server import BoundedServer
 
 N_CONNECTIONS = 64
 

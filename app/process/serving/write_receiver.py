@@ -26,7 +26,7 @@ import structlog
 
 from app.config import read_secret
 from app.errors import AppError, ConfigError, ConfigProblem
-from app.process.bounded_server import BoundedServer
+from app.process.serving.bounded_server import BoundedServer
 from app.settings import RemoteWriteSource
 from collectors.base import printable
 from collectors.prometheus.spool import Record, RecordError, SpoolError, SpoolWriter
