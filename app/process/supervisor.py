@@ -18,7 +18,7 @@ from app.live.assembly import checked_queries, endpoints_of, telling_of
 from app.live.sources import remote_write_options
 from app.process.control_requests import ControlRequests, Reload
 from app.process.logs import configure_logs
-from app.process.metrics import Metrics
+from app.process.metrics.counters import Metrics
 from app.process.owned_store import owned_store
 from app.process.reload import ReloadOutcome
 from app.process.runner import Runner

@@ -28,7 +28,7 @@ from app.config import load_settings
 from app.live.assembly import checked_queries, endpoints_of, open_configured_store, telling_of
 from app.live.intake import Intake
 from app.process.control_requests import ControlRequests
-from app.process.metrics import Metrics
+from app.process.metrics.counters import Metrics
 from app.process.runner import Runner
 from app.process.supervisor import Supervisor
 from app.settings import Settings

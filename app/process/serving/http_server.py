@@ -1,6 +1,6 @@
 """HTTP for a few known clients, plain or over TLS: a request is read whole, within its limits, before it is answered.
 
-One request per connection, a bounded number of connections (`app.process.serving.bounded_server`), a deadline for each part.
+One request per connection, a bounded number of connections (`bounded_server.py`), a deadline for each part.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ from app.clock import Clock
 from app.live.assembly import Live
 from app.live.ordering import Statistic
 from app.live.pipeline import Step
-from app.process.live_figures import LiveFigures, StoreCounts
+from app.process.metrics.gauges import LiveFigures
+from app.process.metrics.store import StoreCounts
 
 DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """From a step without anything new to one that takes longer than a poll's interval."""
