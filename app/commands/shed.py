@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.commands.friendly import ConfigOption, JsonOption, friendly, print_json, settings_of
-from app.shedding_model import EventsBy
+from app.shedding.model import EventsBy
 
 shed_cli = typer.Typer(
     name="shed",
@@ -48,7 +48,7 @@ def train(
     from app.console import inert
     from app.durations import parse_time_ms
     from app.live.assembly import checked_queries, open_configured_store, open_event_log
-    from app.shedding_model import described, trained_model, write_model
+    from app.shedding.model import described, trained_model, write_model
 
     settings = settings_of(config)
     queries = checked_queries(settings)
@@ -79,7 +79,7 @@ def show(
     """Show what a model says that partial matches and events are worth. Exit 2 where it does not fit the queries."""
     from app.console import inert
     from app.live.assembly import checked_queries
-    from app.shedding_model import as_mapping, described, read_model
+    from app.shedding.model import as_mapping, described, read_model
 
     queries = {query.name: query for query in checked_queries(settings_of(config)).compiled}
     read = read_model(model, queries)

@@ -36,8 +36,8 @@ from app.live.watermarks import Watermarks
 from app.process.private import private_folder
 from app.queries import Loaded, load_queries
 from app.settings import Settings
-from app.shedding_losses import OverloadOf, unbounded
-from app.shedding_model import read_model
+from app.shedding.losses import OverloadOf, unbounded
+from app.shedding.model import read_model
 from app.store.api import Store, open_store
 from app.store.owner import Claimant
 from collectors.base import PositionError

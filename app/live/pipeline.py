@@ -44,7 +44,7 @@ from app.live.source_book import SourceBook
 from app.live.unstored import OfHistory, Unstored, read_tables
 from app.process.spare_memory import SpareMemory
 from app.settings import Retention
-from app.shedding_losses import missing_until_ms, overload_figures
+from app.shedding.losses import missing_until_ms, overload_figures
 from app.store.api import Store
 from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
