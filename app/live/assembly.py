@@ -22,17 +22,17 @@ from app.errors import AppError, StoreError
 from app.event_log import EventLog, EventLogReader
 from app.live.bound_matches import BoundMatches
 from app.live.checkpoint import CheckpointFolder
-from app.live.deduplicate import Deduplicator
 from app.live.engine_watch import EngineWatch
 from app.live.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.live.intake import Intake, IntakeQueue
-from app.live.ordering import Order
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.order import Order
+from app.live.ordering.watermarks import Watermarks
 from app.live.overload import LatencyBound, ReleaseTimes
 from app.live.pipeline import Matcher, Pipeline
 from app.live.recent import RecentEvents, longest_windows
 from app.live.source_book import SourceBook
 from app.live.sources import ConfiguredSource, build_derivation, build_sources, source_ranks
-from app.live.watermarks import Watermarks
 from app.process.private import private_folder
 from app.queries import Loaded, load_queries
 from app.settings import Settings

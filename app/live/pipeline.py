@@ -36,8 +36,8 @@ from app.live.derivation import Derivation
 from app.live.engine_watch import failed_queries
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue
-from app.live.leaps import Leaps
-from app.live.ordering import MOST_AHEAD_MS, MOST_EVENTS, Order, Ordered, Statistic
+from app.live.ordering.leaps import Leaps
+from app.live.ordering.order import MOST_AHEAD_MS, MOST_EVENTS, Order, Ordered, Statistic
 from app.live.overload import LatencyBound
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook

@@ -25,7 +25,7 @@ from app.alerting.lifecycle import State
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.clock import Clock
 from app.live.assembly import Live
-from app.live.ordering import Statistic
+from app.live.ordering.order import Statistic
 from app.live.pipeline import Step
 from app.process.metrics.gauges import LiveFigures
 from app.process.metrics.store import StoreCounts

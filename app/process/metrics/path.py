@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 import engine
 from app.live.assembly import Live
-from app.live.watermarks import NEVER_MS
+from app.live.ordering.watermarks import NEVER_MS
 from app.shedding.losses import overload_figures
 from app.store.status import OverloadFigures
 from engine.events import FOREVER_MS

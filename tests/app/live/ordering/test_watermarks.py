@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.live.intake import IntakeQueue, Source
+from app.live.ordering.watermarks import NEVER_MS, Watermarks
 from app.live.recent import RecentEvents, longest_windows
-from app.live.watermarks import NEVER_MS, Watermarks
 from collectors.base import Collected
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import batch, event

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.live.deduplicate import Deduplicator
+from app.live.ordering.deduplicate import Deduplicator
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 import engine
 from app.alerting.text import iso
-from app.live.deduplicate import Deduplicator, Offered
 from app.live.intake import Intake
+from app.live.ordering.deduplicate import Deduplicator, Offered
+from app.live.ordering.watermarks import NEVER_MS, Watermarks
 from app.live.overload import ReleaseTimes
 from app.live.positions import put_together, take_apart
-from app.live.watermarks import NEVER_MS, Watermarks
 from app.store.models import LateEventRow
 from app.store.storable import storable_values
 from app.store.writing.problems import NewProblem

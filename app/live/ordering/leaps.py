@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.live.deduplicate import distinct
+from app.live.ordering.deduplicate import distinct
 from collectors.time_units import DAY_MS
 from engine.events import FOREVER_MS, EventBatch
 

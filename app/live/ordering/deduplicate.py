@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.live.remembered_ids import OPEN, PANE_IDS, SEALED, RememberedIds
+from app.live.ordering.remembered_ids import OPEN, PANE_IDS, SEALED, RememberedIds
 from engine.events import FOREVER_MS, HEADER_NAMES, BoolArray, EventBatch, Int64Array
 
 PRECEDENCE = "precedence__"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.live.leaps import Leaps
+from app.live.ordering.leaps import Leaps
 from engine.events import EventBatch
 
 HOUR_MS = 3_600_000

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.live.remembered_ids import SCHEMA, RememberedIds, keys_of
+from app.live.ordering.remembered_ids import SCHEMA, RememberedIds, keys_of
 
 NAMES = [f"{number:032x}" for number in range(8)] + ["", "e1", "é" * 16, "A" * 32, "g" * 32, "a" * 31, "\x00" * 32]
 
