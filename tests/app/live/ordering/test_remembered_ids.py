@@ -132,5 +132,5 @@ def test_arrow_takes_the_allocator_of_the_system_unless_told_otherwise(
     tell = "import json, app.cli, pyarrow; print(json.dumps(pyarrow.default_memory_pool().backend_name))"
     inherited = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     words = [sys.executable, "-c", tell]
-    told = subprocess.run(words, env=inherited | chosen, cwd=Path(__file__).parents[3], check=True, capture_output=True)
+    told = subprocess.run(words, env=inherited | chosen, cwd=Path(__file__).parents[4], check=True, capture_output=True)
     assert json.loads(told.stdout) == (expected or chosen["ARROW_DEFAULT_MEMORY_POOL"])
