@@ -34,7 +34,7 @@ from app.live.recent import RecentEvents, longest_windows
 from app.live.source_book import SourceBook
 from app.live.sources import ConfiguredSource, build_derivation, build_sources, source_ranks
 from app.process.private import private_folder
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Settings
 from app.shedding.losses import OverloadOf, unbounded
 from app.shedding.model import read_model

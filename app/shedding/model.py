@@ -13,7 +13,7 @@ import engine
 from app.alerting.text import iso
 from app.errors import AppError
 from app.event_log import EventLogReader
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.settings import Settings
 from collectors.schema import load_event_types
 from engine.errors import StateError

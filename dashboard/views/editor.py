@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from app.queries import MAX_QUERY_BYTES
+from app.queries.loading import MAX_QUERY_BYTES
 from collectors.schema import event_table, load_event_types
 from dashboard import links, looks
 from dashboard.components.query_editor import query_editor, typed_text

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 import engine
-from app.aggregates import register_configured
 from app.commands.friendly import JsonOption, print_json
 from app.commands.match.absent_types import with_absent_types
 from app.commands.match.oracle import oracle_rows
@@ -23,6 +22,7 @@ from app.durations import format_duration
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
 from app.event_file import EventFileError, read_event_file, shown
+from app.queries.aggregates import register_configured
 from collectors.schema import load_event_types
 from engine import ast
 from engine.errors import EngineError, QueryError, UnsupportedQueryError

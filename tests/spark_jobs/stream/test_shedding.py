@@ -14,7 +14,7 @@ import pytest
 import engine
 from app.alerting.recording.kept import is_shed
 from app.live.assembly import alerting_options
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.replay.machine import Costs, SimulatedMachine
 from app.shedding.losses import NOTHING, Lost
 from app.store.api import open_store

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import engine
-from app.aggregates import register_configured
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.episodes import digest
 from app.alerting.text import placeholders, runbook_sections
 from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
 from app.nearest_name import did_you_mean
+from app.queries.aggregates import register_configured
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
 from engine import ast

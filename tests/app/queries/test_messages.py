@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.query_messages import QueryRequest
+from app.queries.messages import QueryRequest
 from engine.errors import UnsupportedQueryError
 from tests.engine.trends.trend_strategies import SCHEMA
 

@@ -8,11 +8,11 @@ import pytest
 
 import engine
 from app.alerting.text import fill, placeholders, runbook_sections
-from app.queries import Loaded, load_queries, without_incidents
+from app.queries.loading import Loaded, load_queries, without_incidents
 from app.settings import Queries, Severity
 from collectors.schema import load_event_types
 
-SHIPPED = Path(__file__).resolve().parents[2] / "queries"
+SHIPPED = Path(__file__).resolve().parents[3] / "queries"
 
 QUERY = """
 PARAMETERS factor = 3, min_elapsed = 1 minute
