@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from app.chosen_store import DATABASE
 from app.config import read_secret
-from dashboard.store import DATABASE, AppError, Settings, event_log, settings
+from dashboard.store import AppError, Settings, event_log, settings
 from dashboard.text import inert
 
 
