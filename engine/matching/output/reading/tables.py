@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.matching.output.arrow import IDS
+from engine.matching.output.reading.arrow import IDS
+from engine.matching.output.reading.trend_tables import trend_schema, trend_table
 from engine.matching.output.rows import Binding, MatchRows, RowBlock
-from engine.matching.output.trend_tables import trend_schema, trend_table
 
 _ROWS_AT_ONCE = 65_536
 _OF_SEVERAL = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT, ast.Output.SETS})
@@ -63,7 +63,7 @@ def rows_schema(resolved: ResolvedQuery) -> pa.Schema:
     struct of RETURN. capped: there were more rows. What rows that stand for several matches have besides: count,
     count_exact, at_least_one_low and _high (NULL where `confidence` says it already), and candidates, exact for OUTPUT
     COLLAPSED; of a query with windows of its own window_start_ms and window_end_ms. Structs without a field are left
-    out, as Parquet has none. Rows about trends: see `engine.matching.output.trend_tables`.
+    out, as Parquet has none. Rows about trends: see `engine.matching.output.reading.trend_tables`.
     """
     if resolved.is_trend:
         return trend_schema(resolved)

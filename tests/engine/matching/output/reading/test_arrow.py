@@ -16,8 +16,8 @@ from engine import Engine, RowSink, compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType
 from engine.kernels.columns.partitions import BROADCAST
-from engine.matching.output import arrow, match_blocks
-from engine.matching.output.arrow import (
+from engine.matching.output.reading import arrow, match_blocks
+from engine.matching.output.reading.arrow import (
     _FEW_TOGETHER,
     IDS,
     certainty,
@@ -28,9 +28,9 @@ from engine.matching.output.arrow import (
     room_for,
     with_ends,
 )
-from engine.matching.output.match_blocks import OneByOne
+from engine.matching.output.reading.match_blocks import OneByOne
+from engine.matching.output.reading.tables import rows_schema, rows_tables
 from engine.matching.output.rows import MatchRow, MatchRows, RowBlock, rows_table
-from engine.matching.output.tables import rows_schema, rows_tables
 from engine.stream.event_ids import IdColumn
 from engine.stream.interner import KnownTexts
 from engine.stream.values import keys_as_arrow, numbers_as_arrow
