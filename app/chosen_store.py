@@ -1,4 +1,4 @@
-"""Another store than the configured one, such as a replay's, for the processes that only look at it."""
+"""Which store: the configured one, or for processes that only look at it another, such as a replay's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.config import read_secret
 from app.event_store.commits import COMMITS
 from app.settings import EVENT_STORE, Settings
 
@@ -13,6 +14,12 @@ STORE_VARIABLE = "CLUSTERCEP_STORE"
 """Its folder; `clustercep dashboard --store` sets it."""
 
 DATABASE = "clustercep.db"
+
+
+def store_url(settings: Settings) -> str:
+    """Where the store is: as configured, else a file in store.directory."""
+    url = read_secret(settings.store.url, settings.store.url_file, "store.url_file")
+    return f"sqlite:///{settings.store.directory / DATABASE}" if url is None else url.get_secret_value()
 
 
 def in_chosen_store(settings: Settings, environment: Mapping[str, str] | None = None) -> Settings:
@@ -42,4 +49,4 @@ def has_store(folder: Path) -> bool:
     return (folder / DATABASE).is_file() or history_in(folder) is not None
 
 
-__all__ = ["DATABASE", "STORE_VARIABLE", "has_store", "history_in", "in_chosen_store"]
+__all__ = ["DATABASE", "STORE_VARIABLE", "has_store", "history_in", "in_chosen_store", "store_url"]

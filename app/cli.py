@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
+from app.commands.lazy import Command, LazyCommands, without_looking_for_garbage
+from app.nearest_name import did_you_mean
 from app.without_pandas import leave_out_pandas
-
-
-class Command(NamedTuple):
-    """Where a command is: a function, or a group of commands. `help`: the first sentence of its own."""
-
-    module: str
-    name: str
-    help: str
-
 
 COMMANDS = {
     "run": Command(
@@ -47,9 +37,9 @@ COMMANDS = {
         "Compile the matching kernels now, so that nothing has to wait for them: minutes, once per machine and "
         "version.",
     ),
-    "match": Command("match", "match", "Print the matches of a query on the events of a file."),
+    "match": Command("match.match", "match", "Print the matches of a query on the events of a file."),
     "explain": Command(
-        "match", "explain",
+        "match.match", "explain",
         "Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost; of the "
         "queries whose matches it uses as well.",
     ),
@@ -72,36 +62,15 @@ COMMANDS = {
     "shed": Command(
         "shed", "shed_cli", "Load shedding: learn from the event log what is of least use, and show it."
     ),
-    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge, assign, close and silence alerts."),
+    "alerts": Command("alerts.group", "alerts_cli", "List, show, acknowledge, assign, close and silence alerts."),
     "routes": Command("routes", "routes_cli", "Say who is told of an alert, and print the routing tree."),
 }  # fmt: skip
 
 
-class Commands(TyperGroup):
-    """The commands of `COMMANDS`, each imported when it is asked for."""
+class Commands(LazyCommands):
+    """The commands of `COMMANDS`."""
 
-    def list_commands(self, _ctx: Any) -> list[str]:
-        """As they stand in the table."""
-        return list(COMMANDS)
-
-    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
-        """None for a name that no command has."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        found: Any = getattr(import_module(f"app.commands.{entry.module}"), entry.name)
-        if not isinstance(found, typer.Typer):
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command()(found)
-            found = alone
-        command = typer.main.get_command(found)
-        command.name = cmd_name
-        return command
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As Typer does, which looks for the nearest of a mistyped name among these."""
-        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
-        return super().resolve_command(ctx, args)
+    table = COMMANDS
 
     def invoke(self, ctx: Any) -> Any:
         """As Typer does, but what is wrong with a value in words of ours."""
@@ -110,13 +79,6 @@ class Commands(TyperGroup):
         except typer.BadParameter as error:
             error.message = plain_complaint(error.message)
             raise
-
-    def format_commands(self, _ctx: Any, formatter: Any) -> None:
-        """As click does, from the table."""
-        width = formatter.width - 6 - max(map(len, COMMANDS))
-        told = [TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl([(str(command.name), command.get_short_help_str(width)) for command in told])
 
 
 cli = typer.Typer(
@@ -137,8 +99,7 @@ def plain_complaint(message: str) -> str:
     found, said, choices = text.rpartition(" is not one of '")
     if not said:
         return text
-    close = difflib.get_close_matches(found.strip("'\""), choices.rstrip("'.").split("', '"), n=1, cutoff=0.6)
-    return text.removesuffix(".") + (f"; did you mean {close[0]!r}?" if close else "")
+    return text.removesuffix(".") + did_you_mean(found.strip("'\""), choices.rstrip("'.").split("', '"), "; ")
 
 
 def _tell_version(is_asked: bool) -> None:
@@ -159,6 +120,7 @@ def _options(
 def main() -> None:
     """The entry point."""
     leave_out_pandas()
+    without_looking_for_garbage()
     cli()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from pydantic_settings import SettingsError
 
 from app.alerting.receivers.settings import BY_KIND, SECRET_URLS, kind_of
 from app.errors import ConfigError, ConfigProblem
+from app.nearest_name import did_you_mean
 from app.section import key_of
 from app.settings import ENV_PREFIX, Settings, base_directory
 from app.yaml_text import load_yaml
@@ -123,7 +123,7 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[ConfigProblem
             continue
         section = name[len(ENV_PREFIX) :].split("__")[0].lower()
         if section not in sections:
-            yield ConfigProblem(f"${name}", f"section {section!r}", _one_of(sections), _did_you_mean(section, sections))
+            yield ConfigProblem(f"${name}", f"section {section!r}", _one_of(sections), did_you_mean(section, sections))
 
 
 def _no_unicode(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:
@@ -144,7 +144,7 @@ def _problems_of(
         key = printable(".".join(location) or "file")
         if item["type"] == "extra_forbidden":
             known = sorted(_keys_at(*((model, location[3:-1]) if model else (Settings, location[:-1]))))
-            remedy = _of_alertmanager(location) or _did_you_mean(location[-1], known)
+            remedy = _of_alertmanager(location) or did_you_mean(location[-1], known)
             yield ConfigProblem(key, "an unknown key", _one_of(known), remedy)
         elif location == ("alerting", "receivers") and item["type"] == "dict_type":
             remedy = "in Alertmanager's list each name stands beside its services: docs/alerting.md"
@@ -181,12 +181,12 @@ def _nearest_choice(
     """Of one that can only be one of some: tells of what stands there no more than that it is near."""
     if item["type"] == "receiver_kind":
         section = _value_at(raw, location)
-        return _did_you_mean(kind_of(section), list(BY_KIND))
+        return did_you_mean(kind_of(section), list(BY_KIND))
     if item["type"] not in ("literal_error", "enum"):
         return ""
     given = _of_environment(location, environment)
     found = _value_at(raw, location) if given is None else given[1]
-    return _did_you_mean(str(found), re.findall(r"'([^']+)'", str(item.get("ctx", {}).get("expected", ""))))
+    return did_you_mean(str(found), re.findall(r"'([^']+)'", str(item.get("ctx", {}).get("expected", ""))))
 
 
 def _without_kind(location: tuple[str, ...]) -> tuple[type[BaseModel] | None, tuple[str, ...]]:
@@ -262,11 +262,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 def _one_of(known: list[str]) -> str:
     return f"one of {', '.join(known)}" if known else "nothing here"
-
-
-def _did_you_mean(found: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(found, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PIPE_WIDTH = 160
 WHOLE_WIDTH = 10_000
@@ -10,6 +13,8 @@ WHOLE_WIDTH = 10_000
 
 def table_console(*, whole_lines: bool = False) -> Console:
     """As wide as the terminal; where there is none, wide enough for whole words, or for lines that are never cut."""
+    from rich.console import Console
+
     console = Console()
     if console.is_terminal:
         return console

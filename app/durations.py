@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from app.errors import AppError
 from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 UNITS_MS = {
@@ -91,6 +92,22 @@ def format_time(time_ms: float) -> str:
         raise ValueError(f"{time_ms!r}: expected milliseconds since 1970 between the years 1 and 9999") from error
     text = at.isoformat(sep=" ", timespec="milliseconds" if at.microsecond else "seconds")
     return text.replace("+00:00", " UTC")
+
+
+def parse_time_ms(option: str, text: str, now_ms: int) -> int:
+    """A time as people write it: ISO 8601 (UTC unless it names a zone), or a duration before now. Raises AppError."""
+    try:
+        return now_ms - parse_duration_ms(text.removesuffix(" ago"))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise AppError(
+            f"{option}: found {text!r}; expected a time such as 2026-05-01T12:30 (UTC unless it names a zone), or a "
+            "duration before now such as '2 h'"
+        ) from None
 
 
 def _quantity(text: str, units: dict[str, int], expected: str) -> int:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from collectors.network.bounded_json import loads
 from engine.events import lone_surrogate
@@ -190,7 +189,9 @@ def _csv_rows(reader: Any, problems: Problems) -> Iterator[tuple[int, list[str]]
 
 def _read_parquet(data: bytes, problems: Problems) -> RawEvents:
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        from pyarrow import parquet
+
+        table = parquet.read_table(pa.BufferReader(data))
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         problems.add("", f"a damaged Parquet file ({shown(str(error))}); write it again")

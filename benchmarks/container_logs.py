@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from app.live.checkpoint import Checkpoint, CheckpointFolder
-from app.live.deduplicate import Deduplicator
 from app.live.intake import Intake, Source
-from app.live.ordering import Order
-from app.live.watermarks import Watermarks
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.order import Order
+from app.live.ordering.watermarks import Watermarks
 from benchmarks.measure import resident_mib, show, size
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 

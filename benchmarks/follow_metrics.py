@@ -27,7 +27,7 @@ from app.alerting.notifier import Notifier
 from app.clock import SetClock
 from app.config import load_settings
 from app.live.assembly import BRIEF_MS, Live, assemble, checked_queries, checkpoint_folder, open_configured_store
-from app.live.remembered_ids import OPEN, RememberedIds
+from app.live.ordering.remembered_ids import OPEN, RememberedIds
 from app.process.logs import configure_logs
 from app.settings import Log, Settings
 from benchmarks.measure import resident_mib, show, size

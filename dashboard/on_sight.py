@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dashboard.sight_component import watched_place
+from dashboard.components.sight import watched_place
 
 AROUND_PX = 90
 """What axes and a legend take besides a chart's own height."""

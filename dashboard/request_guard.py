@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.process.web import host_of
+from app.process.serving.web import host_of
 
 HEALTH = "/_stcore/health"
 """Says `ok` and nothing else: load balancers ask for it by whatever name they know."""

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from app.chosen_store import DATABASE
 from app.config import read_secret
-from dashboard.store import SQLITE_FILE, AppError, Settings, event_log, settings
+from dashboard.store import AppError, Settings, event_log, settings
 from dashboard.text import inert
 
 
@@ -50,7 +51,7 @@ def database(now: Settings) -> tuple[str, int | None]:
         if kind != "sqlite":
             return inert(f"{kind}: {parts.path.lstrip('/')} on {parts.hostname or 'this host'}"), None
         return inert(f"SQLite: {parts.path}"), _file_bytes(Path(parts.path.removeprefix("/")))
-    file = now.store.directory / SQLITE_FILE
+    file = now.store.directory / DATABASE
     return inert(f"SQLite: {file}"), _file_bytes(file)
 
 

@@ -28,14 +28,14 @@ from app.alerting.operations import (
     unacknowledge,
 )
 from app.alerting.silencing import read_matchers, silence_text, silencing, stands
-from app.chosen_store import STORE_VARIABLE, in_chosen_store
+from app.chosen_store import DATABASE, STORE_VARIABLE, in_chosen_store, store_url
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
 from app.event_store import EventStoreReader
 from app.event_store.folder import is_here
-from app.live.assembly import event_log_folder, store_url
+from app.live.assembly import event_log_folder
 from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings
 from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
@@ -57,8 +57,6 @@ from app.store.outbox import SentAgain
 from app.store.status import OverloadFigures, ProcessStatus, QueryFigures, SheddingFigures
 from app.watching import Watch, unknown_text, watched
 
-SQLITE_FILE = "clustercep.db"
-
 
 def settings() -> Settings:
     """The settings that $CLUSTERCEP_CONFIG (else config.yaml) and the environment give now; raises ConfigError."""
@@ -69,16 +67,16 @@ def settings() -> Settings:
 def store() -> Store:
     """The store, opened once per process; raises StoreError, and AppError where $CLUSTERCEP_STORE holds none."""
     chosen = settings()
-    file = chosen.store.directory / SQLITE_FILE
+    file = chosen.store.directory / DATABASE
     if os.environ.get(STORE_VARIABLE) and not file.is_file():
-        raise AppError(f"{chosen.store.directory}: no store there; expected a folder with {SQLITE_FILE}")
+        raise AppError(f"{chosen.store.directory}: no store there; expected a folder with {DATABASE}")
     return _store(store_url(chosen), _identity(file))
 
 
 def live_store() -> Store | None:
     """As `store`; None where nobody has made its database yet, on this machine where it is looked for."""
     chosen = settings().store
-    if chosen.url is None and chosen.url_file is None and not (chosen.directory / SQLITE_FILE).is_file():
+    if chosen.url is None and chosen.url_file is None and not (chosen.directory / DATABASE).is_file():
         return None
     return store()
 
@@ -98,7 +96,7 @@ def event_log() -> EventLogReader:
     """The events that the pipeline logged; raises as `store` does."""
     store()
     chosen = settings()
-    return _event_log(event_log_folder(chosen), store_url(chosen), _identity(chosen.store.directory / SQLITE_FILE))
+    return _event_log(event_log_folder(chosen), store_url(chosen), _identity(chosen.store.directory / DATABASE))
 
 
 def report(name: str) -> Report | None:

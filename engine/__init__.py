@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.language.templates import Placeholder, placeholder_of
     from engine.matching.output.aggregates import aggregates_of_lists, register_aggregate
-    from engine.matching.output.brief_rows import bindings_digest, brief_rows
-    from engine.matching.output.row_json import row_from_json, row_to_json
+    from engine.matching.output.reading.brief_rows import bindings_digest, brief_rows
+    from engine.matching.output.reading.row_json import row_from_json, row_to_json
+    from engine.matching.output.reading.tables import rows_schema, rows_tables
     from engine.matching.output.rows import (
         Binding,
         Expectation,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         flat_ids,
         joined_rows,
     )
-    from engine.matching.output.tables import rows_schema, rows_tables
     from engine.matching.protocol import Limits
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
@@ -92,11 +92,11 @@ _HOMES = {
     "PartQuota": "engine.runtime.row_quota",
     "confidence_rank": "engine.runtime.row_quota",
     "output_order": "engine.runtime.row_quota",
-    "row_from_json": "engine.matching.output.row_json",
-    "row_to_json": "engine.matching.output.row_json",
+    "row_from_json": "engine.matching.output.reading.row_json",
+    "row_to_json": "engine.matching.output.reading.row_json",
     "binding_json": "engine.matching.output.rows",
-    "bindings_digest": "engine.matching.output.brief_rows",
-    "brief_rows": "engine.matching.output.brief_rows",
+    "bindings_digest": "engine.matching.output.reading.brief_rows",
+    "brief_rows": "engine.matching.output.reading.brief_rows",
     "flat_ids": "engine.matching.output.rows",
     "joined_rows": "engine.matching.output.rows",
     "QueryStatistics": "engine.runtime.engine",
@@ -127,8 +127,8 @@ _HOMES = {
     "register_aggregate": "engine.matching.output.aggregates",
     "resolve": "engine.language.resolver",
     "resolve_queries": "engine.runtime.composition",
-    "rows_schema": "engine.matching.output.tables",
-    "rows_tables": "engine.matching.output.tables",
+    "rows_schema": "engine.matching.output.reading.tables",
+    "rows_tables": "engine.matching.output.reading.tables",
     "trend_numbers": "engine.compiled.trend_values",
     "trend_sharing": "engine.compiled.sharing",
     "trend_thresholds": "engine.compiled.trend_values",

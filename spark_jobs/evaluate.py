@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import engine
-from app.aggregates import register_configured
+from app.queries.aggregates import register_configured
 from engine.events import HEADER, SKEW, AttributeType, EventBatch, EventSchema
 from spark_jobs.best_rows import Best
 from spark_jobs.match_columns import columnar_batches

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import engine
-from app.commands.match_output import json_text, printable
+from app.commands.match.output import json_text, printable
 from spark_jobs.match_rows import ARROW_PLACED_ROWS, Source
 
 MOST_IDS = 1_000_000

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
 import engine
-from app.commands.match_output import as_json, json_text, printable
+from app.commands.match.output import as_json, json_text, printable
 
 _MOST = 2**63 - 1
 _SHOWN_APART = frozenset({"bindings", "confidence", "values", "window_start", "window_end"})

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 
 REALM = "CLUSTER.TEST"
 SERVICE = f"HTTP/localhost@{REALM}"

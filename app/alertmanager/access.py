@@ -16,7 +16,7 @@ import structlog
 from app.alerting.people import Person, Role
 from app.alertmanager.answers import ApiError
 from app.alertmanager.credentials import Credentials, WrongCredentialsError
-from app.process.http_server import host_of
+from app.process.serving.http_server import host_of
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ import json
 from http import HTTPStatus
 from typing import Any
 
-from app.process.http_server import Answer
+from app.process.serving.http_server import Answer
 
 JSON = "application/json"
 

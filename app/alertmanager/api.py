@@ -22,7 +22,7 @@ from app.alertmanager.parameters import filters, flags, parsed, wanted
 from app.alertmanager.status import status_json
 from app.clock import Clock
 from app.errors import AppError
-from app.process.http_server import TEXT, Answer, Limits, Request
+from app.process.serving.http_server import TEXT, Answer, Limits, Request
 from app.settings import Settings
 from app.store.api import Store
 
@@ -52,7 +52,7 @@ Respond = Callable[[Asked], Answer]
 
 
 class Api:
-    """Answers requests; implements app.process.http_server.Answering."""
+    """Answers requests; implements app.process.serving.http_server.Answering."""
 
     def __init__(
         self, store: Store, settings: Callable[[], Settings], access: Access, clock: Clock, limits: Limits = LIMITS

@@ -22,7 +22,7 @@ from app.alertmanager.credentials import Credentials
 from app.clock import Clock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, ConfigError, ConfigProblem
-from app.process.http_server import HttpServer, Limits
+from app.process.serving.http_server import HttpServer, Limits
 from app.process.signals import ENDING, handling
 from app.settings import ApiSettings, Settings
 from app.store.api import Store

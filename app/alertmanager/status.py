@@ -10,7 +10,7 @@ from app.alerting.dispatch.intervals import interval_section
 from app.alerting.dispatch.settings import RouteSettings
 from app.alerting.text import iso
 from app.alertmanager.alerts import receiver_names
-from app.process.metrics import program_version
+from app.process.metrics.counters import program_version
 from app.settings import Alerting, Settings
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))

@@ -17,9 +17,9 @@ from app.config import load_settings
 from app.errors import ConfigError
 from app.live.assembly import endpoints_of, links_of, shedding_model
 from app.live.sources import build_sources, clock_skew_of
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Settings
-from app.shedding_model import ModelError
+from app.shedding.model import ModelError
 from collectors.schema import load_event_types
 from engine import ast
 from engine.errors import QueryError

@@ -94,13 +94,13 @@ def dashboard(
     port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Another port than dashboard.port.")] = None,
 ) -> None:
     """Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM."""
-    from app.chosen_store import has_store
+    from app.chosen_store import DATABASE, has_store
     from app.commands.dashboard import run_dashboard
 
     settings = settings_of(config)
     if store is not None and not has_store(store):
         raise AppError(
-            f"{store}: no store there; expected a folder with clustercep.db, or with a history that "
+            f"{store}: no store there; expected a folder with {DATABASE}, or with a history that "
             "`clustercep ingest` filled"
         )
     raise typer.Exit(run_dashboard(settings, config=config, store_folder=store, port=port, announce=typer.echo))
@@ -119,7 +119,7 @@ def api(
     """Answer Alertmanager's API v2 for amtool and Grafana, until SIGINT or SIGTERM."""
     from app.alertmanager.listener import run_api
     from app.clock import SystemClock
-    from app.commands.alerts_options import opened
+    from app.commands.alerts.options import opened
 
     settings = settings_of(config)
     if port is not None:

@@ -18,7 +18,7 @@ import yaml
 
 import engine
 from app.durations import parse_duration_ms
-from app.queries import MAX_QUERY_BYTES, read_query
+from app.queries.loading import MAX_QUERY_BYTES, read_query
 from app.yaml_text import load_yaml
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, HEADER_NAMES, EventBatch, EventSchema

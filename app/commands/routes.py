@@ -13,7 +13,7 @@ from app.alerting.dispatch.matchers import matchers_text
 from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.text import plain
 from app.clock import SystemClock
-from app.commands.alerts_options import Format, FormatOption, JsonOption, print_json
+from app.commands.alerts.options import Format, FormatOption, JsonOption, print_json
 from app.commands.friendly import EXIT_FAILED, ConfigOption, friendly
 from app.config import load_settings
 from app.console import inert, table_console

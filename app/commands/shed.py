@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.commands.friendly import ConfigOption, JsonOption, friendly, print_json, settings_of
-from app.shedding_model import EventsBy
+from app.shedding.model import EventsBy
 
 shed_cli = typer.Typer(
     name="shed",
@@ -45,16 +45,16 @@ def train(
     windows, with alerts in them, teach most. The model fits these queries alone: train again when they change.
     """
     from app.clock import SystemClock
-    from app.commands.alerts_options import time_ms
     from app.console import inert
+    from app.durations import parse_time_ms
     from app.live.assembly import checked_queries, open_configured_store, open_event_log
-    from app.shedding_model import described, trained_model, write_model
+    from app.shedding.model import described, trained_model, write_model
 
     settings = settings_of(config)
     queries = checked_queries(settings)
     now_ms = SystemClock().now_ms()
-    from_ms = None if from_ is None else time_ms("--from", from_, now_ms)
-    to_ms = None if to is None else time_ms("--to", to, now_ms)
+    from_ms = None if from_ is None else parse_time_ms("--from", from_, now_ms)
+    to_ms = None if to is None else parse_time_ms("--to", to, now_ms)
     if store is not None:
         place = settings.store.model_copy(update={"directory": store, "url": None, "url_file": None})
         settings = settings.model_copy(update={"store": place})
@@ -79,7 +79,7 @@ def show(
     """Show what a model says that partial matches and events are worth. Exit 2 where it does not fit the queries."""
     from app.console import inert
     from app.live.assembly import checked_queries
-    from app.shedding_model import as_mapping, described, read_model
+    from app.shedding.model import as_mapping, described, read_model
 
     queries = {query.name: query for query in checked_queries(settings_of(config)).compiled}
     read = read_model(model, queries)

@@ -17,27 +17,27 @@ from app.alerting.links import Links
 from app.alerting.notifier import Notifier
 from app.alerting.recording.match import Match
 from app.alerting.recording.options import AlertingOptions
-from app.config import read_secret
+from app.chosen_store import store_url
 from app.errors import AppError, StoreError
 from app.event_log import EventLog, EventLogReader
 from app.live.bound_matches import BoundMatches
 from app.live.checkpoint import CheckpointFolder
-from app.live.deduplicate import Deduplicator
 from app.live.engine_watch import EngineWatch
 from app.live.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.live.intake import Intake, IntakeQueue
-from app.live.ordering import Order
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.order import Order
+from app.live.ordering.watermarks import Watermarks
 from app.live.overload import LatencyBound, ReleaseTimes
 from app.live.pipeline import Matcher, Pipeline
 from app.live.recent import RecentEvents, longest_windows
 from app.live.source_book import SourceBook
 from app.live.sources import ConfiguredSource, build_derivation, build_sources, source_ranks
-from app.live.watermarks import Watermarks
 from app.process.private import private_folder
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Settings
-from app.shedding_losses import OverloadOf, unbounded
-from app.shedding_model import read_model
+from app.shedding.losses import OverloadOf, unbounded
+from app.shedding.model import read_model
 from app.store.api import Store, open_store
 from app.store.owner import Claimant
 from collectors.base import PositionError
@@ -88,12 +88,6 @@ class Live:
             self.pipeline.event_log.close()
         for configured in self.sources.values():
             configured.source.close()
-
-
-def store_url(settings: Settings) -> str:
-    """Where the store is: as configured, else a file in store.directory."""
-    url = read_secret(settings.store.url, settings.store.url_file, "store.url_file")
-    return f"sqlite:///{settings.store.directory / 'clustercep.db'}" if url is None else url.get_secret_value()
 
 
 def open_configured_store(

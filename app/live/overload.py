@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 
 import engine
-from app.shedding_losses import NOTHING, Lost, OverloadOf, lost_by, overload_of, whole_ms
+from app.shedding.losses import NOTHING, Lost, OverloadOf, lost_by, overload_of, whole_ms
 from app.store.writing.problems import NewProblem
 from engine.events import Int64Array
 

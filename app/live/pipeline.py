@@ -36,15 +36,15 @@ from app.live.derivation import Derivation
 from app.live.engine_watch import failed_queries
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue
-from app.live.leaps import Leaps
-from app.live.ordering import MOST_AHEAD_MS, MOST_EVENTS, Order, Ordered, Statistic
+from app.live.ordering.leaps import Leaps
+from app.live.ordering.order import MOST_AHEAD_MS, MOST_EVENTS, Order, Ordered, Statistic
 from app.live.overload import LatencyBound
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook
 from app.live.unstored import OfHistory, Unstored, read_tables
 from app.process.spare_memory import SpareMemory
 from app.settings import Retention
-from app.shedding_losses import missing_until_ms, overload_figures
+from app.shedding.losses import missing_until_ms, overload_figures
 from app.store.api import Store
 from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from app.live.intake import Intake
-from app.live.watermarks import NEVER_MS
+from app.live.ordering.watermarks import NEVER_MS
 from app.store.models import SourceStatusRow
 from app.store.status import SourceStatus
 

@@ -11,7 +11,7 @@ from app.live.clock_skew import ClockSkewBounds
 from app.live.derivation import Derivation
 from app.live.http_sources import http_options
 from app.live.intake import Source
-from app.process.write_receiver import secrets_of
+from app.process.serving.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError, SourceUnavailableError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.section import key_of
 from app.settings import Settings
 from app.store.api import Store

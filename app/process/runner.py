@@ -17,10 +17,10 @@ from app.errors import AppError, ConfigError, DamageError, OwnershipError, Store
 from app.live.assembly import Live, assemble, endpoints_of, telling_of
 from app.live.pipeline import Step
 from app.process.figures import memory_bytes, query_figures
-from app.process.metrics import Metrics, program_version
+from app.process.metrics.counters import Metrics, program_version
 from app.process.outages import OUTAGES, Outage, OutageKind, outage_kind
 from app.process.reload import ReloadOutcome, changed_queries, taken_over, unreachable_messages
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.settings import Settings
 from app.store.api import Store
 from app.store.status import ProcessStatus, QueryFigures

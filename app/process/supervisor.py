@@ -18,14 +18,14 @@ from app.live.assembly import checked_queries, endpoints_of, telling_of
 from app.live.sources import remote_write_options
 from app.process.control_requests import ControlRequests, Reload
 from app.process.logs import configure_logs
-from app.process.metrics import Metrics
+from app.process.metrics.counters import Metrics
 from app.process.owned_store import owned_store
 from app.process.reload import ReloadOutcome
 from app.process.runner import Runner
 from app.process.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread, take_short_turns
+from app.process.serving.web import Endpoints
+from app.process.serving.write_receiver import WriteReceiver
 from app.process.spare_memory import rarely_collect
-from app.process.web import Endpoints
-from app.process.write_receiver import WriteReceiver
 from app.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ _COMPILING = "the matching kernels are being compiled or loaded; once per machin
 
 
 class Supervisor:
-    """The parts of the running process together; implements `app.process.web.Health`."""
+    """The parts of the running process together; implements `app.process.serving.web.Health`."""
 
     def __init__(
         self,

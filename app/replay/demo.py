@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.alerting.recording.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
+from app.chosen_store import DATABASE
 from app.commands.dashboard import check_port, free_port, place_of, run_dashboard
 from app.errors import AppError, OwnershipError, RecordingError, StoreError
 from app.live.assembly import open_configured_store
@@ -168,7 +169,7 @@ def _store_of(settings: Settings) -> StoreSettings:
 def _refuse_to_clear(settings: Settings) -> None:
     """The store of the last demo goes, unless a process makes steps in it: raises AppError."""
     before = settings.model_copy(update={"store": _store_of(settings)})
-    if not (before.store.directory / "clustercep.db").exists():
+    if not (before.store.directory / DATABASE).exists():
         return
     try:
         with owned_store(before, "demo", durable=False):

@@ -15,7 +15,7 @@ from app.errors import AppError
 from app.live.assembly import checked_queries, open_configured_store, open_event_log
 from app.replay.machine import Costs, SimulatedMachine
 from app.settings import Settings
-from app.shedding_model import trained_model, write_model
+from app.shedding.model import trained_model, write_model
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.store.status import OverloadFigures
 from collectors.time_units import DAY_MS

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from app.clock import Clock
 from app.errors import RecordingError
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 from collectors.network.bounded_json import loads
 
 IGNORED_PARAMETERS = frozenset({"finishedTimeBegin"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 
 MAX_BODY_BYTES = 2**20
 

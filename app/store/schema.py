@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -18,12 +11,12 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.errors import DamageError, StoreError
 from app.process.private import private_folder
 from app.store.damage import damage_of
-from app.store.models import Base
+from app.store.migrations.applying import OtherVersionError, is_newest
+from app.store.migrations.applying import upgrade as upgrade_tables
 from app.store.owner import Claimant, refuse_while_owned, this_process
 from app.store.sqlite_file import guard_file
 from app.store.turns import take_turns
 
-MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_TIMEOUT_MS = 30_000
 _WRITERS_LOCK = 0x636C7573746572
 """Any number that no other user of the database locks."""
@@ -71,12 +64,12 @@ def open_database(
         if upgrade and not _is_current(engine):
             with engine.execution_options(writes=True).begin() as connection:
                 refuse_while_owned(connection, by or this_process(), take_over=take_over)
-                command.upgrade(alembic_config(connection), "head")
+                upgrade_tables(connection)
         opened, engine = engine, None
         return opened
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise StoreError(f"store.url: no driver for {shown}: {error}; install it beside clustercep") from None
-    except CommandError as error:
+    except OtherVersionError as error:
         raise StoreError(
             f"the store {shown} was written by another version of clustercep ({error}); use that version or a new store"
         ) from None
@@ -89,27 +82,6 @@ def open_database(
             engine.dispose()
 
 
-def alembic_config(connection: Connection) -> Config:
-    """Alembic's configuration for one connection, without an ini file."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    return config
-
-
-def differences(engine: Engine) -> list[object]:
-    """What the models have that the database lacks, and the other way round; empty when they agree.
-
-    SQLite does not tell of indexes on expressions: there they are left out of the comparison.
-    """
-    with engine.connect() as connection, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*expression-based index")
-        return list(
-            compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), Base.metadata)
-        )
-
-
 def _engine(url: URL, shown: str) -> Engine:
     try:
         return create_engine(url, pool_pre_ping=True)
@@ -120,10 +92,9 @@ def _engine(url: URL, shown: str) -> Engine:
 
 
 def _is_current(engine: Engine) -> bool:
-    """Whether nothing is to be migrated: most processes that open a store need not wait for its writers."""
+    """Most processes that open a store need not wait for its writers."""
     with engine.connect() as connection:
-        found = MigrationContext.configure(connection).get_current_heads()
-        return found == tuple(ScriptDirectory.from_config(alembic_config(connection)).get_heads())
+        return is_newest(connection)
 
 
 def _refuse_several_names(path: Path | None) -> None:

@@ -56,7 +56,7 @@ def main(figures: Figures, repeats: int = 5) -> None:
 def _seconds(query: Path, events: Path, cache: Path) -> float:
     started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "app.commands.match", "match", str(query), str(events)],
+        [sys.executable, "-m", "app.commands.match.match", "match", str(query), str(events)],
         env={**os.environ, "CLUSTERCEP_CACHE": str(cache)},
         capture_output=True,
         text=True,

@@ -22,7 +22,6 @@ from collectors.base import (
     ProblemLog,
     SourceUnavailableError,
     next_watermark,
-    printable,
     read_position,
 )
 from collectors.ganglia.gmond_link import Ask, GmondAddress, parse_address
@@ -30,13 +29,11 @@ from collectors.ganglia.gmond_xml import GangliaAnswer, GmondXmlError, Reported,
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows
 from collectors.metrics.normal import USUAL_METRICS
+from collectors.network.reachability import Reachability, in_turn
 from collectors.network.side_by_side import ask_side_by_side
 from collectors.time_units import DAY_MS
 
 POSITION_VERSION = 1
-DOWN_POLLS = 2
-"""An address that did not answer at so many polls in a row is told of: a single one may be its restart."""
-MAX_TEXT_CHARS = 500
 MAX_ORIGIN_CHARS = 300
 MISSED_MS = DAY_MS
 """A host that reports no more is missed for so long: those that are taken away stay in Ganglia's answers."""
@@ -68,16 +65,12 @@ class GmondOptions:
 
 
 @dataclass(slots=True)
-class _Server:
+class _Server(Reachability):
     """One address, and what is remembered of it."""
 
     address: GmondAddress
     request_ms: int | None = None
     """When its last answer was asked for."""
-    down_since_ms: int | None = None
-    n_failed: int = 0
-    reason: str | None = None
-    asked_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -187,14 +180,14 @@ class GmondCollector:
     def _ask_all(self, now_ms: int) -> list[_Told]:
         options, started_s = self._options, self._monotonic()
         told = [_Told(server) for server in self._servers.values()]
-        by_age = sorted(told, key=lambda one: one.server.asked_ms)
+        proven, others = in_turn(told, lambda one: one.server, lambda one: one.server.request_ms is not None)
 
         def clock() -> int:
             return now_ms + round(1_000 * (self._monotonic() - started_s))
 
         ask_side_by_side(
-            [one for one in by_age if one.server.request_ms is not None and not one.server.n_failed],
-            [one for one in by_age if one.server.request_ms is None or one.server.n_failed],
+            proven,
+            others,
             lambda one: self._ask(one, now_ms, clock),
             n_workers=options.n_workers,
             total_s=options.poll_timeout_ms / 1000,
@@ -231,11 +224,12 @@ class GmondCollector:
         if told.answer is None:
             if told.asked:
                 self._note_failure(told, now_ms)
-            if server.n_failed >= DOWN_POLLS:
+            if server.is_down:
                 self._add_down(rows, server, now_ms)
             return
         self._problems.forget((text, "unavailable"))
-        server.request_ms, server.down_since_ms, server.n_failed, server.reason = told.request_ms, None, 0, None
+        server.request_ms = told.request_ms
+        server.recover()
         odd = dict(told.answer.odd)
         if told.answer.fault is not None:
             odd["truncated"] = f"it is not whole, what stands before is read: {told.answer.fault}"
@@ -253,19 +247,12 @@ class GmondCollector:
         server = told.server
         kind, reason = told.failure or ("unavailable", "it did not answer")
         self._problems.report(server.address.text, kind, reason, key=(server.address.text, "unavailable"))
-        server.n_failed += 1
-        server.reason = printable(reason, MAX_TEXT_CHARS)
-        if server.down_since_ms is None:
-            server.down_since_ms = now_ms
+        server.fail(reason, now_ms)
 
     def _add_down(self, rows: EventRows, server: _Server, now_ms: int) -> None:
         address = server.address
-        attributes = {
-            "host": self._options.hosts.get(address.host, address.host),
-            "daemon": f"Ganglia on port {address.port}",
-            "reason": server.reason,
-            "silent_ms": 0 if server.down_since_ms is None else max(0, now_ms - server.down_since_ms),
-        }
+        host = self._options.hosts.get(address.host, address.host)
+        attributes = server.unreachable(host, f"Ganglia on port {address.port}", now_ms)
         event_id = record_id(("gmond", address.text), "DaemonUnreachable", now_ms, (), 0)
         rows.add("DaemonUnreachable", event_id, now_ms, "gmond", _origin(address), attributes)
 

@@ -18,12 +18,10 @@ from collectors.base import (
     ProblemLog,
     SourceUnavailableError,
     next_watermark,
-    printable,
     read_position,
 )
 from collectors.identity import record_id
 from collectors.jmx.beans import (
-    MAX_TEXT_CHARS,
     Bean,
     BeansError,
     of_sample,
@@ -38,13 +36,12 @@ from collectors.jmx.readings import DAEMON_KINDS, DaemonKind, Kind, Reading, Sam
 from collectors.lifecycle import EventRows
 from collectors.network.deadlines import remaining_s
 from collectors.network.http import HttpOptions, HttpTransport, Transport, check_url
+from collectors.network.reachability import Reachability, in_turn
 from collectors.network.side_by_side import ask_side_by_side
 
 POSITION_VERSION = 1
 CLOCK = "poll:jmx"
 MAX_DAEMONS = 10_000
-DOWN_POLLS = 2
-"""A daemon that did not answer at so many polls in a row is told of: a single one may be its restart."""
 UNKNOWN_STATE = "unknown"
 """Of a daemon that does not say whether it is the active one of its pair: older ones have no bean for it."""
 MAX_COUNTERS = 5_000
@@ -94,7 +91,7 @@ class JmxOptions:
 
 
 @dataclass(slots=True)
-class _Daemon:
+class _Daemon(Reachability):
     """One daemon, and what is remembered of it."""
 
     kind: DaemonKind
@@ -108,11 +105,6 @@ class _Daemon:
     counters: dict[str, int] = field(default_factory=dict)
     """Level of each at the last poll that told it."""
     answered_ms: int | None = None
-    down_since_ms: int | None = None
-    n_failed: int = 0
-    reason: str | None = None
-    """Why it was down when it was last asked."""
-    asked_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -217,12 +209,7 @@ class JmxCollector:
         """Of every daemon, in the order of the settings; those that were not asked for longest come first."""
         options = self._options
         told = [_Told(daemon) for daemon in self._daemons]
-        by_age = sorted(told, key=lambda one: one.daemon.asked_ms)
-        proven = [one for one in by_age if one.daemon.answered_ms is not None and not one.daemon.n_failed]
-        others = sorted(
-            (one for one in by_age if one.daemon.answered_ms is None or one.daemon.n_failed),
-            key=lambda one: one.daemon.n_failed != 1,  # to be told of they must be asked again; those told of are
-        )
+        proven, others = in_turn(told, lambda one: one.daemon, lambda one: one.daemon.answered_ms is not None)
         ask_side_by_side(
             proven,
             others,
@@ -253,7 +240,7 @@ class JmxCollector:
         if not told.asked:
             message = "it was not asked in time: raise sources.jmx.poll_timeout, n_workers or interval"
             self._problems.report(daemon.url, "not_asked", message)
-            if daemon.n_failed >= DOWN_POLLS:  # among many that are down its turn may come too late for its alert
+            if daemon.is_down:  # among many that are down its turn may come too late for its alert
                 self._add_down(rows, daemon, now_ms)
             return
         self._problems.forget((daemon.url, "not_asked"))
@@ -264,7 +251,8 @@ class JmxCollector:
             return
         self._problems.forget((daemon.url, "unavailable"))
         period_ms = None if daemon.answered_ms is None else max(0, now_ms - daemon.answered_ms)
-        daemon.answered_ms, daemon.n_failed, daemon.down_since_ms, daemon.reason = now_ms, 0, None, None
+        daemon.answered_ms = now_ms
+        daemon.recover()
         if not told.problems:  # what a whole answer does not name is gone: what comes in its place needs the room
             named = {_counter_key(s, of, r) for s, of, _ in told.samples for r in s.readings}
             daemon.counters = {key: level for key, level in daemon.counters.items() if key in named}
@@ -275,21 +263,14 @@ class JmxCollector:
             self._problems.report(daemon.url, "no_beans", message)
 
     def _tell_down(self, rows: EventRows, daemon: _Daemon, reason: str, now_ms: int) -> None:
-        daemon.n_failed += 1
-        daemon.reason = printable(reason, MAX_TEXT_CHARS)
-        if daemon.down_since_ms is None:
-            daemon.down_since_ms = now_ms
+        daemon.fail(reason, now_ms)
         self._problems.report(daemon.url, "unavailable", reason)
-        if daemon.n_failed >= DOWN_POLLS:
+        if daemon.is_down:
             self._add_down(rows, daemon, now_ms)
 
     def _add_down(self, rows: EventRows, daemon: _Daemon, now_ms: int) -> None:
-        attributes = {
-            "host": daemon.host,
-            "daemon": daemon.kind.name,
-            "reason": daemon.reason or "it did not answer",  # of a position that was written before reasons were kept
-            "silent_ms": 0 if daemon.down_since_ms is None else max(0, now_ms - daemon.down_since_ms),
-        }
+        attributes = daemon.unreachable(daemon.host, daemon.kind.name, now_ms)
+        attributes["reason"] = daemon.reason or "it did not answer"  # of a position from before reasons were kept
         self._add(rows, "DaemonUnreachable", daemon, None, now_ms, attributes)
 
     def _tell_sample(
@@ -407,7 +388,7 @@ def _reason(told: _Told) -> str | None:
     if told.answered or told.failure is not None or not told.problems:
         return told.failure
     daemon = told.daemon
-    known = daemon.answered_ms is not None or daemon.n_failed >= DOWN_POLLS
+    known = daemon.answered_ms is not None or daemon.is_down
     return told.problems[0][2] if known or told.broken else None
 
 

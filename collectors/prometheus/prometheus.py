@@ -33,6 +33,7 @@ from collectors.identity import record_id
 from collectors.lifecycle import EventRows
 from collectors.network.deadlines import remaining_s
 from collectors.network.http import REDIRECTS, Answer, HttpOptions, HttpTransport, Transport, check_url
+from collectors.network.reachability import Reachability, in_turn
 from collectors.network.side_by_side import ask_side_by_side
 from collectors.prometheus.credentials import NO_CREDENTIALS, Credentials
 from collectors.prometheus.discovery import Discovery, TargetServers
@@ -41,9 +42,6 @@ from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Reading, R
 from collectors.prometheus.targets import MAX_LIST_BYTES, Target, TargetDefaults
 
 POSITION_VERSION = 1
-DOWN_POLLS = 2
-"""A target that did not answer at so many polls in a row is told of: a single one may be its restart."""
-MAX_TEXT_CHARS = 500
 MOST_AHEAD_MS = 60_000
 """A sample that is dated further ahead is by a clock that is wrong."""
 MAX_ORIGIN_CHARS = 300
@@ -94,7 +92,7 @@ class PrometheusOptions:
 
 
 @dataclass(slots=True)
-class _State:
+class _State(Reachability):
     """One target, and what is remembered of it."""
 
     target: Target
@@ -108,10 +106,6 @@ class _State:
     measured_ms: float | None = None
     """When its counters were read, about."""
     answered_ms: int | None = None
-    down_since_ms: int | None = None
-    n_failed: int = 0
-    reason: str | None = None
-    asked_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -231,12 +225,7 @@ class PrometheusCollector:
         options = self._options
         started_s = self._monotonic()
         told = [_Told(state) for state in self._states.values()]
-        by_age = sorted(told, key=lambda one: one.state.asked_ms)
-        proven = [one for one in by_age if one.state.answered_ms is not None and not one.state.n_failed]
-        others = sorted(
-            (one for one in by_age if one.state.answered_ms is None or one.state.n_failed),
-            key=lambda one: one.state.n_failed != 1,  # to be told of they must be asked again; those told of are
-        )
+        proven, others = in_turn(told, lambda one: one.state, lambda one: one.state.answered_ms is not None)
 
         def clock() -> int:
             return now_ms + round(1_000 * (self._monotonic() - started_s))
@@ -291,7 +280,7 @@ class PrometheusCollector:
         if not told.asked:
             message = "it was not asked in time: raise sources.prometheus.poll_timeout, n_workers or interval"
             self._problems.report(url, "not_asked", message)
-            if state.n_failed >= DOWN_POLLS:
+            if state.is_down:
                 self._add_down(rows, state, now_ms)
             return
         self._problems.forget((url, "not_asked"))
@@ -300,29 +289,22 @@ class PrometheusCollector:
             return
         self._problems.forget((url, "unavailable"))
         self._tell_values(rows, told, told.exposition)
-        state.answered_ms, state.n_failed, state.down_since_ms, state.reason = now_ms, 0, None, None
+        state.answered_ms = now_ms
+        state.recover()
 
     def _tell_down(self, rows: EventRows, told: _Told, now_ms: int) -> None:
         """An answer that is none of an exporter is as good as none: Prometheus calls its target down, too."""
         state = told.state
         kind, reason = told.problem or ("unavailable", told.failure or "it did not answer")
         self._problems.report(state.target.url, kind, reason, key=(state.target.url, "unavailable"))
-        state.n_failed += 1
-        state.reason = printable(reason, MAX_TEXT_CHARS)
-        if state.down_since_ms is None:
-            state.down_since_ms = now_ms
-        if state.n_failed >= DOWN_POLLS:
+        state.fail(reason, now_ms)
+        if state.is_down:
             self._add_down(rows, state, now_ms)
 
     def _add_down(self, rows: EventRows, state: _State, now_ms: int) -> None:
         target = state.target
         daemon = target.job or f"exporter on port {urlsplit(target.url).port or 80}"
-        attributes = {
-            "host": target.host,
-            "daemon": daemon,
-            "reason": state.reason,
-            "silent_ms": 0 if state.down_since_ms is None else max(0, now_ms - state.down_since_ms),
-        }
+        attributes = state.unreachable(target.host, daemon, now_ms)
         event_id = record_id(("prometheus", target.url), "DaemonUnreachable", now_ms, (), 0)
         rows.add("DaemonUnreachable", event_id, now_ms, _clock(target), target.url[:MAX_ORIGIN_CHARS], attributes)
 

@@ -10,11 +10,11 @@ import streamlit as st
 
 from dashboard import times
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
-from dashboard.alerts.copy_component import CopiedText, copied_texts
 from dashboard.charts.comparison import CURVE_PX, bars, bars_px
 from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.drawn import draw
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, rows_of, timeline, timeline_px
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.events.hosts import host_of, hosts_of
 from dashboard.on_demand import on_demand
 from dashboard.on_sight import AROUND_PX, on_sight

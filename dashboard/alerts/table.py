@@ -11,8 +11,8 @@ import streamlit as st
 from app.alerting.lifecycle import lasted_text
 from app.store.states import OPEN_STATES
 from dashboard import links, times
-from dashboard.alerts.list_component import ListedAlert, alert_list, selected_in
 from dashboard.alerts.words import at_least_one, n_alerts, n_matches, suspects
+from dashboard.components.alert_list import ListedAlert, alert_list, selected_in
 from dashboard.looks import signed, standing
 from dashboard.store import AlertFilter, AlertRow, Cursor, Store
 from dashboard.text import inert

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import engine
 from app.event_columns import parse_number
-from app.queries import MAX_QUERY_BYTES, parameter_values
+from app.queries.loading import MAX_QUERY_BYTES, parameter_values
 from collectors.schema import load_event_types
-from dashboard.editor_component import ShownProblem
+from dashboard.components.query_editor import ShownProblem
 from engine.errors import EngineError, QueryError
 
 NO_NAME, NAME_OF_OWN = "query", "my-query"

@@ -11,7 +11,7 @@ import streamlit as st
 from app.chosen_store import STORE_VARIABLE
 from app.commands.spark_query import command_line, without_passwords
 from app.config import CONFIG_VARIABLE
-from app.query_messages import HistoryLimits, QueryRequest
+from app.queries.messages import HistoryLimits, QueryRequest
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked
 from dashboard.queries.history_pool import HistoryPool, HistoryRun
 from dashboard.queries.list import loaded_queries

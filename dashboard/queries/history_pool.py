@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from app.query_messages import HistoryLimits, QueryRequest
+from app.queries.messages import HistoryLimits, QueryRequest
 from dashboard.queries.pool import QueryRun, RunPool, started
 
 WORKER = (sys.executable, "-P", "-m", "spark_jobs.query.worker")

@@ -11,7 +11,7 @@ import streamlit as st
 
 import engine
 from app.alerting.catalog import QueryInfo
-from app.queries import load_queries, query_files, read_query
+from app.queries.loading import load_queries, query_files, read_query
 from app.settings import ParameterValue, Settings
 from dashboard.queries.check import OtherQueries
 from dashboard.store import settings

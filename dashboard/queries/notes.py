@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.query_messages import End, EndReason, HistoryLimits, RunLimits
+from app.queries.messages import End, EndReason, HistoryLimits, RunLimits
 from dashboard.queries.pool import Snapshot
 from dashboard.times import duration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.query_messages import QueryRequest, RunLimits
+from app.queries.messages import QueryRequest, RunLimits
 from collectors.time_units import DAY_MS
 from dashboard.queries.check import Checked
 from dashboard.queries.history_panel import history_panel

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from app.errors import AppError
-from app.query_messages import (
+from app.queries.messages import (
     End,
     EndReason,
     Failure,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from app.query_messages import ResultRow, as_json
+from app.queries.messages import ResultRow, as_json
 from app.store.subject import job_of
 from collectors.hadoop_ids import is_job
 from dashboard.times import local

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import engine
-from app.query_messages import (
+from app.queries.messages import (
     End,
     EndReason,
     Failure,

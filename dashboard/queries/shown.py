@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.compute as pc
 import streamlit as st
 
-from app.query_messages import MAX_IDS, End, HistoryLimits, ResultRow, RunLimits
+from app.queries.messages import MAX_IDS, End, HistoryLimits, ResultRow, RunLimits
 from dashboard.events.details import bound_events_frame
 from dashboard.queries.pool import QueryRun, Snapshot
 from dashboard.queries.results import (

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 import engine
-from app.query_messages import HistoryLimits, ResultRow, RunLimits, WindowValues
+from app.queries.messages import HistoryLimits, ResultRow, RunLimits, WindowValues
 from collectors.schema import load_event_types
 from dashboard.charts.axes import TimeAxis, distinct_labels
 from dashboard.charts.drawn import draw

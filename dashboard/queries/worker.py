@@ -1,6 +1,6 @@
 """`python -m dashboard.queries.worker`: one query in a process of its own, which can be stopped at any instant.
 
-One JSON object on standard input (the request and its limits), messages of `app.query_messages` as JSON lines on
+One JSON object on standard input (the request and its limits), messages of `app.queries.messages` as JSON lines on
 standard output. The process ends when standard input does: nobody listens any more. It gives way to the live process
 in time and memory.
 """
@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from typing import TextIO
 
 import engine
-from app.aggregates import register_configured
-from app.chosen_store import in_chosen_store
+from app.chosen_store import in_chosen_store, store_url
 from app.config import load_settings
 from app.errors import AppError
-from app.live.assembly import open_event_log, store_url
+from app.live.assembly import open_event_log
 from app.process.give_way import give_way
-from app.query_messages import Failure, Message, RunLimits, as_json, read_request
+from app.queries.aggregates import register_configured
+from app.queries.messages import Failure, Message, RunLimits, as_json, read_request
 from app.store.api import open_store
 from collectors.schema import load_event_types
 from dashboard.queries.run import Log, run_query

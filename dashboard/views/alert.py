@@ -17,9 +17,9 @@ from dashboard.alerts import actions as alert_actions
 from dashboard.alerts import evidence as alert_evidence
 from dashboard.alerts import table as alert_table
 from dashboard.alerts.commands import commands
-from dashboard.alerts.copy_component import CopiedText, copied_texts
 from dashboard.alerts.runbook import runbook_md
 from dashboard.alerts.words import matches_meaning, meaning, n_matches
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.looks import BADGES, ICONS
 from dashboard.queries.list import is_about_trends
 from dashboard.static_table import show_facts, show_table

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from app.queries import MAX_QUERY_BYTES
+from app.queries.loading import MAX_QUERY_BYTES
 from collectors.schema import event_table, load_event_types
 from dashboard import links, looks
-from dashboard.editor_component import query_editor, typed_text
+from dashboard.components.query_editor import query_editor, typed_text
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked, check_query
 from dashboard.queries.list import KnownQueries, default_values, loaded_queries
 from dashboard.queries.panel import run_panel

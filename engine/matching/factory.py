@@ -1,14 +1,14 @@
-"""The runtimes of single plans, made as it was decided how these are evaluated (`engine.plan.evaluation`)."""
+"""The runtimes of single plans, made as it was decided how these are evaluated (`engine.plan.evaluation`).
+
+A kind of runtime is imported, with its kernels, when the first plan wants it.
+"""
 
 from __future__ import annotations
 
-from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.variables import bound_variables, shapes_of
-from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.partial_keys import PartialKeyRuntime, TakenMatches
 from engine.matching.protocol import Limits, Movable, Runtime
-from engine.matching.runs.runtime import NfaRuntime
 from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.count_windows import needs_whole
 from engine.plan.evaluation import BranchEvaluation
@@ -38,10 +38,16 @@ def partition_runtime(
     """The runtime of one plan over a stream in which every event of a keyed type has the key of the plan."""
     plan = branch.plan
     if isinstance(plan, AutomatonPlan):
+        from engine.matching.automaton.runtime import AutomatonRuntime
+
         return AutomatonRuntime(plan, interner, limits, results)
     assert isinstance(plan, SequencePlan)
     if branch.pairs is not None:
+        from engine.matching.pairs.runtime import PostponedRuntime
+
         return PostponedRuntime(plan, branch.pairs, interner, limits, results)
+    from engine.matching.runs.runtime import NfaRuntime
+
     return NfaRuntime(plan, interner, limits, results)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from engine.kernels.compile.cache import kernels_are_compiled, sole_compiler
 from engine.kernels.compile.uncompiled import run_uncompiled_until
-from engine.runtime.warm import warm_kernels
 
 _NICENESS = 10
 """Of the process that compiles what a query waits for, as Python meanwhile."""
@@ -50,6 +49,8 @@ def main() -> None:
     """What that process does."""
     with sole_compiler() as alone:
         if alone and not kernels_are_compiled():
+            from engine.runtime.warm import warm_kernels
+
             os.nice(int(sys.argv[1]))
             warm_kernels()
 

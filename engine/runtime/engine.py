@@ -26,13 +26,13 @@ from engine.plan.trends.sharing import Shared
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.factory import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota
-from engine.runtime.shedding.control import OverloadControl
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.stream.values import with_own_memory
 
 if TYPE_CHECKING:
     from engine.baselines import BaselineKind
+    from engine.runtime.shedding.control import OverloadControl
 
 STATE_VERSION = 2
 """Version 1 has codes for all strings that were ever seen, without gaps."""

@@ -1,4 +1,7 @@
-"""The runtime of a query, made as it was decided how the query is evaluated."""
+"""The runtime of a query, made as it was decided how the query is evaluated.
+
+A kind of runtime is imported, with its kernels, when the first query wants it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,11 @@ from typing import TYPE_CHECKING
 
 from engine.compiled.query import CompiledQuery
 from engine.errors import QueryError, UnsupportedQueryError
-from engine.matching.count_windows.runtime import CountWindowRuntime
 from engine.matching.factory import branch_runtime
 from engine.matching.protocol import Limits, Runtime
-from engine.matching.union import UnionRuntime
 from engine.plan.evaluation import QueryRuntime
 from engine.plan.sequence.model import SequencePlan
-from engine.plan.trends.model import TrendPairPlan, TrendPlan
 from engine.stream.interner import Interner
-from engine.trends.pair_runtime import TrendPairRuntime
-from engine.trends.runtime import TrendRuntime
 
 if TYPE_CHECKING:
     from engine.baselines import BaselineKind
@@ -44,13 +42,23 @@ def _planned(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtim
     evaluation = query.evaluation
     match evaluation.runtime:
         case QueryRuntime.COUNT_WINDOWS:
+            from engine.matching.count_windows.runtime import CountWindowRuntime
+
             return CountWindowRuntime(evaluation, query.resolved, interner, limits)
         case QueryRuntime.UNION:
+            from engine.matching.union import UnionRuntime
+
             return UnionRuntime(evaluation, interner, limits)
         case QueryRuntime.TRENDS:
+            from engine.plan.trends.model import TrendPlan
+            from engine.trends.runtime import TrendRuntime
+
             assert isinstance(evaluation.plan, TrendPlan)
             return TrendRuntime(evaluation.plan, interner, limits)
         case QueryRuntime.TREND_PAIRS:
+            from engine.plan.trends.model import TrendPairPlan
+            from engine.trends.pair_runtime import TrendPairRuntime
+
             assert isinstance(evaluation.plan, TrendPairPlan)
             return TrendPairRuntime(evaluation.plan, interner, limits)
         case QueryRuntime.ONE_PLAN:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from engine.events import Int64Array
-from engine.uncertainty.possibilities import ORIGIN, Distribution, PossibleMatch
+from engine.uncertainty.possibilities import ORIGIN, PossibleMatch, TimeDistribution
 
 _FAR_MS = 2**60
 
@@ -20,7 +20,7 @@ _MAX_VARIABLES = 64
 """Matches with conditions on more times than this are compared as they are written."""
 
 
-def minimal(matches: Iterable[PossibleMatch], times: Mapping[str, Distribution]) -> list[PossibleMatch]:
+def minimal(matches: Iterable[PossibleMatch], times: Mapping[str, TimeDistribution]) -> list[PossibleMatch]:
     """The matches that no other one is implied by, in an order of their own; their union is the same."""
     ordered = sorted(set(matches), key=lambda m: (len(m.conditions) + len(m.choices), _written(m)))
     kept: list[tuple[PossibleMatch, set[str]]] = []
@@ -39,13 +39,13 @@ def _written(match: PossibleMatch) -> tuple[object, ...]:
 class _Closure:
     """What follows from the conditions of one match."""
 
-    def __init__(self, match: PossibleMatch, times: Mapping[str, Distribution]) -> None:
+    def __init__(self, match: PossibleMatch, times: Mapping[str, TimeDistribution]) -> None:
         self._match = match
         named = {ORIGIN} | {v for c in match.conditions for v in (c.x, c.y)}
         self._at = {variable: at for at, variable in enumerate(sorted(named))}
         self._distances = None if len(named) > _MAX_VARIABLES else self._shortest(times)
 
-    def _shortest(self, times: Mapping[str, Distribution]) -> Int64Array:
+    def _shortest(self, times: Mapping[str, TimeDistribution]) -> Int64Array:
         """Entry x, y: the least c known for t_x - t_y <= c."""
         n = len(self._at)
         least = np.full((n, n), _FAR_MS, np.int64)

@@ -53,7 +53,7 @@ class TimedEvent:
         return self.hi_ms - self.lo_ms == 2 * self.skew_ms
 
 
-class Condition(NamedTuple):
+class TimeConstraint(NamedTuple):
     """t[x] - t[y] <= at_most_ms."""
 
     x: str
@@ -61,14 +61,14 @@ class Condition(NamedTuple):
     at_most_ms: int
 
 
-Choice = frozenset[Condition]
+Choice = frozenset[TimeConstraint]
 """At least one of these must hold."""
 
 
 class PossibleMatch(NamedTuple):
     """A match in exactly the worlds in which all conditions and of every choice at least one hold."""
 
-    conditions: frozenset[Condition]
+    conditions: frozenset[TimeConstraint]
     choices: frozenset[Choice] = frozenset()
 
     @property
@@ -86,7 +86,7 @@ class PossibleMatch(NamedTuple):
 CERTAIN = PossibleMatch(frozenset())
 
 
-class Distribution(NamedTuple):
+class TimeDistribution(NamedTuple):
     """Where a time may be: [lo_ms, hi_ms], uniform or with weights of sum 1 for its milliseconds."""
 
     lo_ms: int
@@ -109,7 +109,7 @@ class Possibilities:
     their conditions. `parts`: others, whose dependence on these is not known.
     """
 
-    times: Mapping[str, Distribution]
+    times: Mapping[str, TimeDistribution]
     matches: frozenset[PossibleMatch]
     parts: tuple[Part, ...] = ()
 
@@ -133,7 +133,7 @@ class Possibilities:
         names = {name: at for at, name in enumerate(sorted(self.times))}
         numbers = {**names, ORIGIN: -1}
 
-        def listed(conditions: Iterable[Condition]) -> list[list[int]]:
+        def listed(conditions: Iterable[TimeConstraint]) -> list[list[int]]:
             return sorted([numbers[c.x], numbers[c.y], c.at_most_ms] for c in conditions)
 
         matches = sorted([listed(match.conditions), sorted(map(listed, match.choices))] for match in self.matches)
@@ -148,11 +148,11 @@ class Possibilities:
             found = json.loads(text)
             names = [ORIGIN if at < 0 else found["times"][at][0] for at in range(-1, len(found["times"]))]
 
-            def read(conditions: Sequence[Sequence[int]]) -> frozenset[Condition]:
-                return frozenset(Condition(names[x + 1], names[y + 1], at_most) for x, y, at_most in conditions)
+            def read(conditions: Sequence[Sequence[int]]) -> frozenset[TimeConstraint]:
+                return frozenset(TimeConstraint(names[x + 1], names[y + 1], at_most) for x, y, at_most in conditions)
 
             times = {
-                name: Distribution(lo_ms, hi_ms, None if weights is None else tuple(weights))
+                name: TimeDistribution(lo_ms, hi_ms, None if weights is None else tuple(weights))
                 for name, lo_ms, hi_ms, weights in found["times"]
             }
             matches = frozenset(
@@ -166,7 +166,7 @@ class Possibilities:
 
 def united(several: Iterable[Possibilities]) -> Possibilities:
     """The matches of all of them; parts become one, for whose bounds that makes no difference."""
-    times: dict[str, Distribution] = {}
+    times: dict[str, TimeDistribution] = {}
     matches: set[PossibleMatch] = set()
     parts: list[Part] = []
     for one in several:
@@ -209,7 +209,7 @@ class Conditions:
     def __init__(self, within_ms: int | None, *, strict_ties: bool = False) -> None:
         self._within_ms = within_ms
         self._strict_ties = strict_ties
-        self._times: dict[str, Distribution] = {}
+        self._times: dict[str, TimeDistribution] = {}
 
     def of_matches(self, matches: Iterable[Sequence[TimedEvent]], parts: Iterable[Part] = ()) -> Possibilities:
         """Sequences of events in the order that they must have, without negated events."""
@@ -226,7 +226,7 @@ class Conditions:
     def of_match(self, match: Sequence[TimedEvent], negated: Iterable[Negated] = ()) -> PossibleMatch | None:
         """The conditions under which these events, in this order, are a match; None when no world has it."""
         try:
-            conditions: set[Condition] = set()
+            conditions: set[TimeConstraint] = set()
             for first, second in pairwise(match):
                 known = self._known_order(first, second)
                 if known is None:
@@ -243,14 +243,14 @@ class Conditions:
     def of_demands(self, demanded: Iterable[Demand], absent: Iterable[Iterable[Demand]] = ()) -> PossibleMatch | None:
         """A match in the worlds where all of `demanded` hold, and of each of `absent` one does not; None: in none."""
         try:
-            conditions: set[Condition] = set()
+            conditions: set[TimeConstraint] = set()
             for before, after, least_ms in demanded:
                 conditions |= self._needed(self._difference(before, after, -least_ms))
             choices = set()
             for part in absent:
                 ways = [self._difference(after, before, least_ms - 1) for before, after, least_ms in part]
                 if True not in ways:
-                    choices.add(frozenset(way for way in ways if isinstance(way, Condition)))
+                    choices.add(frozenset(way for way in ways if isinstance(way, TimeConstraint)))
         except _ImpossibleError:
             return None
         return None if frozenset() in choices else PossibleMatch(frozenset(conditions), frozenset(choices))
@@ -273,12 +273,12 @@ class Conditions:
             right = self._difference(match[0], event, -within_ms - 1)
         if left is True or right is True:
             return None
-        ways = frozenset(way for way in (left, right) if isinstance(way, Condition))
+        ways = frozenset(way for way in (left, right) if isinstance(way, TimeConstraint))
         if not ways:
             raise _ImpossibleError
         return ways
 
-    def _not_before(self, first: TimedEvent, second: TimedEvent) -> Condition | bool:
+    def _not_before(self, first: TimedEvent, second: TimedEvent) -> TimeConstraint | bool:
         known = self._known_order(first, second)
         return self._difference(second, first, 0) if known is None else not known
 
@@ -294,12 +294,12 @@ class Conditions:
             return (first.hi_ms, first.source_seq, first.number) < (second.hi_ms, second.source_seq, second.number)
         return None
 
-    def _needed(self, condition: Condition | bool) -> set[Condition]:
+    def _needed(self, condition: TimeConstraint | bool) -> set[TimeConstraint]:
         if condition is False:
             raise _ImpossibleError
         return set() if condition is True else {condition}
 
-    def _difference(self, x: TimedEvent, y: TimedEvent, at_most_ms: int) -> Condition | bool:
+    def _difference(self, x: TimedEvent, y: TimedEvent, at_most_ms: int) -> TimeConstraint | bool:
         """t[x] - t[y] <= at_most_ms, unless that is known."""
         x_name, x_ms = self._variable(x)
         y_name, y_ms = self._variable(y)
@@ -311,7 +311,7 @@ class Conditions:
             return True
         if x_times[0] - y_times[1] > at_most_ms:
             return False
-        return Condition(x_name, y_name, at_most_ms)
+        return TimeConstraint(x_name, y_name, at_most_ms)
 
     def _interval(self, name: str) -> tuple[int, int]:
         return (0, 0) if name == ORIGIN else self._times[name][:2]
@@ -327,7 +327,7 @@ class Conditions:
             if event.hi_ms - event.lo_ms != 2 * event.skew_ms:
                 raise UnknownConditionsError(f"event {event.event_id} is uncertain by itself and by its clock's offset")
             name = f"clock {event.clock} within {event.skew_ms}"
-            self._times[name] = Distribution(-event.skew_ms, event.skew_ms)
+            self._times[name] = TimeDistribution(-event.skew_ms, event.skew_ms)
             return name, event.lo_ms + event.skew_ms
         name = f"event {event.event_id}"
         if name not in self._times:
@@ -335,7 +335,7 @@ class Conditions:
             if weights is not None:
                 shares = np.asarray(weights, np.float64)
                 weights = tuple((shares / shares.sum()).tolist())
-            self._times[name] = Distribution(event.lo_ms, event.hi_ms, weights)
+            self._times[name] = TimeDistribution(event.lo_ms, event.hi_ms, weights)
         return name, 0
 
 
@@ -347,14 +347,14 @@ __all__ = [
     "CERTAIN",
     "ORIGIN",
     "Choice",
-    "Condition",
     "Conditions",
     "Demand",
-    "Distribution",
     "Negated",
     "Part",
     "Possibilities",
     "PossibleMatch",
+    "TimeConstraint",
+    "TimeDistribution",
     "TimedEvent",
     "UnknownConditionsError",
     "united",

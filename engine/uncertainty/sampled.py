@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from engine.events import BoolArray, Int64Array
-from engine.uncertainty.possibilities import ORIGIN, Condition, Distribution, PossibleMatch
+from engine.uncertainty.possibilities import ORIGIN, PossibleMatch, TimeConstraint, TimeDistribution
 
 N_WORLDS = 20_000
 _WORLDS_AT_ONCE = 2_000
 
 
 def share_of_worlds(
-    matches: Sequence[PossibleMatch], times: Mapping[str, Distribution], seed: int, n_worlds: int = N_WORLDS
+    matches: Sequence[PossibleMatch], times: Mapping[str, TimeDistribution], seed: int, n_worlds: int = N_WORLDS
 ) -> tuple[float, float]:
     """(share of `n_worlds` drawn worlds in which at least one match happens, its standard error).
 
@@ -35,7 +35,7 @@ def share_of_worlds(
     return share, math.sqrt(smoothed * (1 - smoothed) / (n_worlds + 4))
 
 
-def _drawn(times: Distribution, n: int, random: np.random.Generator) -> Int64Array:
+def _drawn(times: TimeDistribution, n: int, random: np.random.Generator) -> Int64Array:
     if times.weights is None:
         return random.integers(times.lo_ms, times.hi_ms, n, endpoint=True)
     sums = np.cumsum(times.weights)
@@ -46,7 +46,7 @@ def _drawn(times: Distribution, n: int, random: np.random.Generator) -> Int64Arr
 def _any_of(matches: Sequence[PossibleMatch], drawn: Mapping[str, Int64Array], n: int) -> BoolArray:
     found: BoolArray = np.zeros(n, np.bool_)
 
-    def holds(condition: Condition) -> BoolArray:
+    def holds(condition: TimeConstraint) -> BoolArray:
         return np.asarray(drawn[condition.x] - drawn[condition.y] <= condition.at_most_ms)
 
     for match in matches:

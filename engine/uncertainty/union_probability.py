@@ -20,7 +20,7 @@ import numpy as np
 from engine.events import BoolArray, Float64Array
 from engine.uncertainty.linked import linked
 from engine.uncertainty.polynomial_sums import nodes_and_weights
-from engine.uncertainty.possibilities import ORIGIN, Condition, Distribution, PossibleMatch
+from engine.uncertainty.possibilities import ORIGIN, PossibleMatch, TimeConstraint, TimeDistribution
 
 _MAX_SHIFTS = 256
 """Distances between two times that conditions may add up to before the evaluation is given up."""
@@ -37,7 +37,7 @@ class OutOfWorkError(Exception):
 class UnionProbability:
     """Evaluates unions of matches over independent times; `n_work` counts matches looked at, up to `work_limit`."""
 
-    def __init__(self, times: Mapping[str, Distribution], work_limit: int) -> None:
+    def __init__(self, times: Mapping[str, TimeDistribution], work_limit: int) -> None:
         self.times = times
         self.work_limit = work_limit
         self.n_work = 0
@@ -327,7 +327,7 @@ class UnionProbability:
             if not chosen:
                 return PossibleMatch(frozenset(pairs | self._unary(box)), choices)
 
-    def _box(self, conditions: Iterable[Condition]) -> dict[str, tuple[int, int]] | None:
+    def _box(self, conditions: Iterable[TimeConstraint]) -> dict[str, tuple[int, int]] | None:
         """The interval of every time that the conditions leave, None when one of them is empty."""
         box: dict[str, tuple[int, int]] = _Intervals(self.times)
         for x, y, at_most_ms in conditions:
@@ -343,22 +343,22 @@ class UnionProbability:
                 box[y] = (max(lo_ms, -at_most_ms), hi_ms)
         return None if any(lo_ms > hi_ms for lo_ms, hi_ms in box.values()) else box
 
-    def _unary(self, box: Mapping[str, tuple[int, int]]) -> set[Condition]:
+    def _unary(self, box: Mapping[str, tuple[int, int]]) -> set[TimeConstraint]:
         bounds = set()
         for variable, (lo_ms, hi_ms) in box.items():
             if variable != ORIGIN:
                 own = self.times[variable]
                 if lo_ms > own.lo_ms:
-                    bounds.add(Condition(ORIGIN, variable, -lo_ms))
+                    bounds.add(TimeConstraint(ORIGIN, variable, -lo_ms))
                 if hi_ms < own.hi_ms:
-                    bounds.add(Condition(variable, ORIGIN, hi_ms))
+                    bounds.add(TimeConstraint(variable, ORIGIN, hi_ms))
         return bounds
 
 
 class _Intervals(dict[str, tuple[int, int]]):
     """Intervals by variable, from the distributions where nothing else was said."""
 
-    def __init__(self, times: Mapping[str, Distribution]) -> None:
+    def __init__(self, times: Mapping[str, TimeDistribution]) -> None:
         super().__init__()
         self.times = times
 
@@ -380,7 +380,7 @@ def _implies(match: PossibleMatch, box: Mapping[str, tuple[int, int]], other: Po
     )
 
 
-def _known(condition: Condition, box: Mapping[str, tuple[int, int]]) -> bool | None:
+def _known(condition: TimeConstraint, box: Mapping[str, tuple[int, int]]) -> bool | None:
     x_lo, x_hi = box[condition.x]
     y_lo, y_hi = box[condition.y]
     if x_hi - y_lo <= condition.at_most_ms:
@@ -391,18 +391,18 @@ def _known(condition: Condition, box: Mapping[str, tuple[int, int]]) -> bool | N
 def _given(match: PossibleMatch, variable: str, time_ms: int) -> PossibleMatch:
     """The match where this time is known."""
 
-    def put(condition: Condition) -> Condition:
+    def put(condition: TimeConstraint) -> TimeConstraint:
         x, y, at_most_ms = condition
         if x == variable:
-            return Condition(ORIGIN, y, at_most_ms - time_ms)
-        return Condition(x, ORIGIN, at_most_ms + time_ms) if y == variable else condition
+            return TimeConstraint(ORIGIN, y, at_most_ms - time_ms)
+        return TimeConstraint(x, ORIGIN, at_most_ms + time_ms) if y == variable else condition
 
     return PossibleMatch(
         frozenset(map(put, match.conditions)), frozenset(frozenset(map(put, choice)) for choice in match.choices)
     )
 
 
-def _all_conditions(matches: Iterable[PossibleMatch]) -> Iterator[Condition]:
+def _all_conditions(matches: Iterable[PossibleMatch]) -> Iterator[TimeConstraint]:
     for match in matches:
         yield from match.conditions
         for choice in match.choices:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from app.clock import SystemClock
-from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import inert, table_console
-from app.durations import parse_duration_ms, parse_size_bytes
+from app.durations import parse_duration_ms, parse_size_bytes, parse_time_ms
 from app.tables import Column, Fit, number, print_table
 from collectors.time_units import HOUR_MS
 from spark_jobs.event_store import EventStore
@@ -130,7 +129,7 @@ def _span(asked: argparse.Namespace) -> dict[str, int | None]:
         raise SparkJobError("store delete: found no --source; expected the source whose events shall go")
     now_ms = SystemClock().now_ms()
     given = (("--from", asked.from_), ("--to", asked.to))
-    first_ms, last_ms = (None if text is None else time_ms(name, text, now_ms) for name, text in given)
+    first_ms, last_ms = (None if text is None else parse_time_ms(name, text, now_ms) for name, text in given)
     if first_ms is not None and last_ms is not None and last_ms < first_ms:
         raise SparkJobError(f"store delete: found --to {asked.to} before --from {asked.from_}; expected it later")
     return {"from_ms": first_ms, "to_ms": last_ms}

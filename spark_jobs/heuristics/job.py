@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 
 from app.clock import SystemClock
-from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import table_console
+from app.durations import parse_time_ms
 from app.event_store.commits import CommitReader, chosen_files
 from app.event_store.errors import StoreError
 from app.event_store.folder import LocalFolder, rooted
@@ -78,8 +78,8 @@ def _all_jobs(asked: argparse.Namespace) -> int:
     """0 where a job ended in the span, else 1."""
     settings, now_ms = load_settings(asked.config), SystemClock().now_ms()
     store_url = asked.store or settings.event_store_url
-    from_ms = None if asked.from_ is None else time_ms("--from", asked.from_, now_ms)
-    to_ms = None if asked.to is None else time_ms("--to", asked.to, now_ms)
+    from_ms = None if asked.from_ is None else parse_time_ms("--from", asked.from_, now_ms)
+    to_ms = None if asked.to is None else parse_time_ms("--to", asked.to, now_ms)
     is_here = asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/")
     rows = rows_here(store_url, from_ms, to_ms) if is_here else None
     if rows is None:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import engine
-from app.commands.match import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
+from app.commands.match.match import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.on_this_machine import are_few, read_few
 from spark_jobs.interruption import run_job

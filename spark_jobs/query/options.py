@@ -11,12 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 
 import engine
-from app.aggregates import register_configured
 from app.clock import SystemClock
-from app.commands.match import read_parameters, read_query
+from app.commands.match.match import read_parameters, read_query
 from app.config import load_settings
 from app.durations import parse_duration_ms
-from app.queries import parameter_values, query_files
+from app.queries.aggregates import register_configured
+from app.queries.loading import parameter_values, query_files
 from app.settings import Settings
 from collectors.schema import load_event_types
 from spark_jobs.query.rows import RequestedQuery

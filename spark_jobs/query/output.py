@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import pyarrow as pa
 
 import engine
-from app.commands.match_output import print_table
+from app.commands.match.output import print_table
 from spark_jobs.match_rows import json_line
 from spark_jobs.session import SparkJobError
 

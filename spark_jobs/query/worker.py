@@ -1,6 +1,6 @@
 """`python -m spark_jobs.query.worker`: one query over the event store, asked by a process that shows its rows.
 
-One JSON object on standard input (the request and its limits), messages of `app.query_messages` as JSON lines on
+One JSON object on standard input (the request and its limits), messages of `app.queries.messages` as JSON lines on
 standard output. Where the store is and where Spark runs say the settings alone. SIGINT cancels what runs on executors,
 and so does the end of standard input: nobody listens any more.
 """
@@ -21,15 +21,15 @@ from typing import TextIO
 from pyspark.sql import SparkSession
 
 import engine
-from app.aggregates import register_configured
 from app.chosen_store import in_chosen_store
-from app.commands.match import MAX_UNCOMPILED_EVENTS
+from app.commands.match.match import MAX_UNCOMPILED_EVENTS
 from app.commands.spark_query import without_passwords
 from app.config import load_settings
 from app.errors import AppError
 from app.process.give_way import give_way
 from app.process.signals import ENDING
-from app.query_messages import (
+from app.queries.aggregates import register_configured
+from app.queries.messages import (
     End,
     EndReason,
     Failure,

@@ -13,9 +13,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from app.clock import SystemClock
-from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import table_console
+from app.durations import parse_time_ms
 from app.reports.folder import reports_folder
 from app.reports.printing import print_report
 from app.reports.tables import FORMAT_VERSION, REPORTS
@@ -44,8 +44,8 @@ def main(args: Sequence[str]) -> int:
 def _run(given: argparse.Namespace) -> None:
     settings = load_settings(given.config)
     now_ms = SystemClock().now_ms()
-    given.from_ms = None if given.from_ is None else time_ms("--from", given.from_, now_ms)
-    given.to_ms = None if given.to is None else time_ms("--to", given.to, now_ms)
+    given.from_ms = None if given.from_ is None else parse_time_ms("--from", given.from_, now_ms)
+    given.to_ms = None if given.to is None else parse_time_ms("--to", given.to, now_ms)
     options = _options(given)
     store_url = given.store or settings.event_store_url
     target = given.out or str(reports_folder(settings))

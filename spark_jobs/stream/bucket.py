@@ -20,9 +20,9 @@ from app.alerting.recording.episodes import group as episodes_of
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.kept import Kept
 from app.live.clock_skew import apart
-from app.live.deduplicate import Deduplicator
+from app.live.ordering.deduplicate import Deduplicator
 from app.live.recent import longest_windows, lookup
-from app.shedding_losses import OverloadOf, unbounded
+from app.shedding.losses import OverloadOf, unbounded
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE

@@ -13,8 +13,8 @@ from enum import Enum
 from functools import lru_cache
 
 import engine
-from app.aggregates import register_configured
 from app.alerting.catalog import QueryInfo
+from app.queries.aggregates import register_configured
 from engine.errors import StateError
 from engine.events import AttributeType, EventSchema
 

@@ -34,7 +34,7 @@ from app.live.assembly import alerting_options, checked_queries, endpoints_of, t
 from app.process.logs import configure_logs
 from app.process.owned_store import owned_store
 from app.process.signals import ENDING, KILLED_BY_SIGNAL, handling
-from app.queries import Loaded, without_incidents
+from app.queries.loading import Loaded, without_incidents
 from app.settings import Settings
 from app.store.api import Store
 from collectors.schema import load_event_types

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import engine
 from app.alerting.catalog import QueryInfo
 from app.live.assembly import BRIEF_MS, types_of_one_source
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.settings import Settings
 from collectors.schema import event_table, load_event_types
 from engine.events import EventSchema

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import engine
-from app.shedding_losses import NOTHING, Lost, OverloadOf, joined, lost_by, missing_until_ms, overload_figures
+from app.shedding.losses import NOTHING, Lost, OverloadOf, joined, lost_by, missing_until_ms, overload_figures
 from app.store.status import OverloadFigures
 from spark_jobs.stream.groups import BucketOptions, Group
 

@@ -26,7 +26,7 @@ def counted(told: Sequence[Told], limited: Mapping[str, CountedByDriver]) -> tup
     for item in told:
         row = item[0]
         if row.query in limited:
-            assert row.window is not None  # `app.queries` refuses others on a stream
+            assert row.window is not None  # `app.queries.loading` refuses others on a stream
             windows.setdefault((row.query, row.window[1], row.window[0]), []).append(item)
     n_limited: dict[str, int] = {}
     for (query, *_), rows in sorted(windows.items()):

@@ -16,15 +16,15 @@ from app.clock import SetClock
 from app.event_log import EventLog, EventLogReader
 from app.live.bound_matches import BoundMatches
 from app.live.checkpoint import CheckpointFolder
-from app.live.deduplicate import Deduplicator
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue, Source
-from app.live.ordering import Order
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.order import Order
+from app.live.ordering.watermarks import Watermarks
 from app.live.overload import LatencyBound
 from app.live.pipeline import Boundary, Matcher, Pipeline, no_boundary
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook
-from app.live.watermarks import Watermarks
 from app.store import Store
 from collectors.base import Collected, Collector, CollectorError, FinishedHistory
 from collectors.schema import load_event_types

@@ -16,6 +16,8 @@ from typer.testing import CliRunner, Result
 
 from app.alerting.recording.recorder import Recorder
 from app.cli import COMMANDS, cli
+from app.commands.alerts.group import ALERT_COMMANDS
+from app.commands.lazy import LazyCommands
 from app.commands.process import read_speed
 from app.errors import AppError
 from app.store import open_store
@@ -270,15 +272,18 @@ def test_names_of_keys_and_files_cannot_steer_the_terminal(config: Path) -> None
 
 def test_help_tells_what_each_command_tells_of_itself() -> None:
     group = typer.main.get_command(cli)
-    assert isinstance(group, typer.core.TyperGroup)
-    context = typer.Context(group)
-    for name, entry in COMMANDS.items():
-        command = group.get_command(context, name)
-        assert command is not None
-        told = " ".join((command.help or "").split())
-        assert told.startswith(entry.help), name
-        assert command.name == name
-    assert group.get_command(context, "nothing") is None
+    assert isinstance(group, LazyCommands)
+    alerts = group.get_command(typer.Context(group), "alerts")
+    assert isinstance(alerts, LazyCommands)
+    for some, table in ((group, COMMANDS), (alerts, ALERT_COMMANDS)):
+        context = typer.Context(some)
+        for name, entry in table.items():
+            command = some.get_command(context, name)
+            assert command is not None
+            told = " ".join((command.help or "").split())
+            assert told.startswith(entry.help), name
+            assert command.name == name
+        assert some.get_command(context, "nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -316,9 +321,10 @@ def leaves() -> Iterator[tuple[str, Any]]:
     assert isinstance(group, typer.core.TyperGroup)
     for name in COMMANDS:
         command: Any = group.get_command(typer.Context(group), name)
-        below = getattr(command, "commands", {})
-        yield from ((f"{name} {sub}", found) for sub, found in below.items())
-        if not below:
+        if isinstance(command, typer.core.TyperGroup):
+            context = typer.Context(command)
+            yield from ((f"{name} {sub}", command.get_command(context, sub)) for sub in command.list_commands(context))
+        else:
             yield name, command
 
 
@@ -365,25 +371,60 @@ def test_a_silence_is_told_by_its_number_and_silences_fit_80_columns(
     piped = invoke("alerts", "silences", "-c", filled).stdout
     assert len(piped.splitlines()) == 3, "what is piped has a line for each"
     assert "from (UTC)" in piped
-    monkeypatch.setattr("app.commands.alerts_operations.table_console", lambda **_: Console(width=80))
+    monkeypatch.setattr("app.commands.alerts.operations.table_console", lambda **_: Console(width=80))
     shown = invoke("alerts", "silences", "-c", filled).stdout
     assert max(map(len, shown.splitlines())) <= 80
     first_column = shown.splitlines()[0].index("what and why")
     assert silence in "".join(line[first_column:].strip() for line in shown.splitlines()), "it is never cut off"
 
 
-def test_help_and_version_load_nothing_else() -> None:
-    heavy = ("numpy", "pyarrow", "pydantic", "sqlalchemy", "numba", "engine", "collectors")
-    for word in ("--help", "--version"):
-        script = f"""
+NEVER_LOADED = {
+    "--help": ("numpy", "pyarrow", "pydantic", "sqlalchemy", "numba", "engine", "collectors"),
+    "--version": ("numpy", "pyarrow", "pydantic", "sqlalchemy", "numba", "engine", "collectors"),
+    "alerts --help": ("numpy", "pyarrow", "sqlalchemy", "numba", "engine.language", "app.settings", "app.store.api"),
+    "alerts list": (
+        *("numba", "llvmlite", "scipy", "lark", "pandas", "alembic", "jinja2", "requests", "prometheus_client"),
+        *(
+            "engine.plan",
+            "engine.runtime",
+            "engine.kernels",
+            "engine.matching",
+            "collectors.ganglia",
+            "collectors.logs",
+        ),
+        *("app.live", "app.event_log", "app.alerting.operations", "app.alerting.delivery", "app.alerting.notifier"),
+    ),
+    "match": (
+        *("sqlalchemy", "pydantic_settings", "rich", "requests", "pandas", "pyarrow.parquet", "asyncio", "ssl"),
+        *("app.settings", "app.config", "app.store", "app.live", "app.alerting", "app.commands.match.files"),
+        *("engine.reference", "engine.baselines", "engine.trends", "engine.shedding", "engine.runtime.shedding"),
+        *("engine.matching.automaton", "engine.matching.runs", "engine.matching.count_windows", "engine.runtime.warm"),
+    ),
+}
+"""By command, what it does not use: a name stands for all below it."""
+
+
+@pytest.mark.parametrize("asked", NEVER_LOADED)
+def test_a_command_loads_only_what_it_uses(asked: str, filled: Path) -> None:
+    (filled.parent / "pair.cep").write_text("PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 10 s")
+    (filled.parent / "ten.csv").write_text("type,t,x\n" + "".join(f"A,{t},1\nB,{t + 1},2\n" for t in range(0, 50, 10)))
+    files = {
+        "alerts list": ["-c", str(filled)],
+        "match": [str(filled.parent / "pair.cep"), str(filled.parent / "ten.csv")],
+    }
+    script = f"""
 import sys
 from app.cli import main
-sys.argv = ["clustercep", {word!r}]
+sys.argv = ["clustercep", *{asked.split()!r}, *{files.get(asked, [])!r}]
 try:
     main()
 except SystemExit as end:
-    print(end.code, sorted(set({heavy!r}) & set(sys.modules)))
+    print(end.code, [name for name in {NEVER_LOADED[asked]!r} if name in sys.modules])
 """
-        told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-        assert told.splitlines()[-1] == "0 []"
-        assert ("clustercep 0." if word == "--version" else "explain    Print how") in told
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines()[-1] == "0 []"
+    shown = {
+        **{"--version": "clustercep 0.", "--help": "explain    Print how", "alerts --help": "edit-silence"},
+        **{"alerts list": "resolved", "match": '"bindings"'},
+    }
+    assert shown[asked] in told

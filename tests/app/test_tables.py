@@ -15,7 +15,10 @@ from rich.console import Console
 
 import engine
 from app.alerting.recording.recorder import Recorder
-from app.commands import alerts, alerts_operations, match_output, routes
+from app.commands import routes
+from app.commands.alerts import listing as alerts
+from app.commands.alerts import operations as alerts_operations
+from app.commands.match import output as match_output
 from app.heuristics.printing import print_judgement
 from app.heuristics.severity import Finding, Severity
 from app.replay.demo_report import print_summary

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 
 
 @dataclass

@@ -11,7 +11,7 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
 from app.event_log import EventLog
 from app.live.assembly import event_log_folder
-from app.queries import load_queries
+from app.queries.loading import load_queries
 from app.reports.tables import LIFE_TIMES, QUEUING, STRAGGLERS
 from app.settings import Settings
 from app.store.api import Store, open_store

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 from dashboard.main import PAGES
 from tests.browser.conftest import OwnVisitor, Site
 from tests.browser.site import WAIT_MS, Windows

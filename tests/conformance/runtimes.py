@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from app.commands.match import EXIT_BAD, EXIT_MATCHES, EXIT_NO_MATCH, app
+from app.commands.match.match import EXIT_BAD, EXIT_MATCHES, EXIT_NO_MATCH, app
 
 RUNTIMES = ("oracle", "compiled", "auto", "automaton")
 

@@ -117,6 +117,6 @@ def test_as_a_process(runtime: str, tmp_path: Path) -> None:
     (case,) = next(parameter.values for parameter in CASES if parameter.id == "imprecise/both-orders")
     query_file, events_file = write_case(tmp_path, case["query"], case["events"])
     lines = Path(events_file).read_text(encoding="utf-8")
-    command = [sys.executable, "-m", "app.commands.match", "match", query_file, "-", "--runtime", runtime]
+    command = [sys.executable, "-m", "app.commands.match.match", "match", query_file, "-", "--runtime", runtime]
     done = subprocess.run(command, input=lines, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     check(case, outcome(done.returncode, done.stdout, done.stderr))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard import editor_component
+from dashboard.components import query_editor as editor_component
 from tests.dashboard.query_fixtures import HOSTILE, SLOW
 
 FOLDER = Path(editor_component.__file__).parent

@@ -15,7 +15,7 @@ import pytest
 
 from app.config import load_settings
 from app.live.sources import build_sources
-from app.queries import load_queries
+from app.queries.loading import load_queries
 from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
 from deploy.minicluster import jobs, ports, watch_config
 from deploy.minicluster.daemons import configuration, faults, job_faults, namenode_faults, watching

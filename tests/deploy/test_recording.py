@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import RecordingError
 from deploy.minicluster.faults import Truth

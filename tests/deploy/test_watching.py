@@ -9,7 +9,7 @@ import pytest
 
 from app.config import load_settings
 from app.live.sources import build_sources
-from app.queries import load_queries
+from app.queries.loading import load_queries
 from deploy.minicluster import watch_config
 from deploy.minicluster.errors import MiniClusterError
 from deploy.minicluster.hadoop_api import HadoopApi

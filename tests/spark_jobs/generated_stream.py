@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import engine
 from app.config import load_settings
-from app.queries import load_queries
+from app.queries.loading import load_queries
 from app.settings import Queries
 from app.store.api import Store
 from engine.errors import UnsupportedQueryError

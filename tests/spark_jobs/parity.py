@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import engine
-from app.commands.match_output import as_json, json_text
+from app.commands.match.output import as_json, json_text
 from engine import CompiledQuery, Engine
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.match_rows import json_line

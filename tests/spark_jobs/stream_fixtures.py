@@ -15,7 +15,7 @@ import yaml
 from pydantic import SecretStr
 
 from app.config import load_settings
-from app.queries import load_queries
+from app.queries.loading import load_queries
 from app.settings import Queries, WebhookReceiver
 from app.store.api import Store
 from collectors.base import Collector

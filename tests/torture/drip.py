@@ -29,8 +29,8 @@ from app.alerting.receivers.sample import sample_news
 from app.alerting.receivers.service import Message
 from app.alertmanager.api import LIMITS
 from app.clock import SystemClock
-from app.process.web import Limits
-from app.process.write_receiver import PATH as WRITE_PATH
+from app.process.serving.web import Limits
+from app.process.serving.write_receiver import PATH as WRITE_PATH
 from app.settings import Receiver
 from app.store import open_store
 from collectors.base import Collected, SourceUnavailableError
@@ -48,8 +48,8 @@ from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.alertmanager.served import TOKEN, fire, served, slow
 from tests.app.alertmanager.test_silences import body as silence_body
-from tests.app.process.test_web import Site, site
-from tests.app.process.test_write_receiver import running as receiving
+from tests.app.process.serving.test_web import Site, site
+from tests.app.process.serving.test_write_receiver import running as receiving
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
 from tests.collectors.ganglia import reports

@@ -24,8 +24,8 @@ from sqlalchemy import create_engine, select
 
 from app.errors import StoreError
 from app.store import Store, open_store
+from app.store.migrations.applying import alembic_config
 from app.store.models import AlertRow
-from app.store.schema import alembic_config
 from tests.torture.campaign import Given, Verdict
 from tests.torture.growing_cluster import GrowingCluster, Inbox, change_query, configure, inbox
 from tests.torture.lives import Lives, is_dead, lives

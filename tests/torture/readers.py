@@ -39,7 +39,7 @@ from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
 from tests.app.alertmanager.served import TOKEN, fire, served, slow
 from tests.app.alertmanager.test_silences import body as silence_body
-from tests.app.process.test_web import site
+from tests.app.process.serving.test_web import site
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest

@@ -17,14 +17,14 @@ from app.alerting.receivers.errors import DeliveryError
 from app.alerting.receivers.sample import sample_news
 from app.config import load_settings
 from app.errors import ConfigError
-from app.process.write_receiver import PATH
+from app.process.serving.write_receiver import PATH
 from collectors.base import ProblemLog
 from collectors.history.job_conf import read_settings
 from collectors.network.http import Answer
 from collectors.prometheus.targets import TargetDefaults, TargetsError, parse_list
 from tests.app.alerting.receivers.told import SETTINGS, service
-from tests.app.process.test_write_receiver import HEADERS, LOAD
-from tests.app.process.test_write_receiver import running as receiving
+from tests.app.process.serving.test_write_receiver import HEADERS, LOAD
+from tests.app.process.serving.test_write_receiver import running as receiving
 from tests.collectors.prometheus import writes as write
 from tests.slow_servers import serving
 from tests.torture import pages

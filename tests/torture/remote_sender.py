@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from app.process.write_receiver import PATH
+from app.process.serving.write_receiver import PATH
 from tests.collectors.prometheus import writes
 
 PAUSE_S = 0.02

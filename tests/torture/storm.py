@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 from sqlalchemy import event, text
 
 from app.alerting.notifier import Notifier
+from app.chosen_store import store_url
 from app.clock import SystemClock
 from app.commands.check import check_all
 from app.config import load_settings
-from app.live.assembly import checked_queries, endpoints_of, open_configured_store, store_url, telling_of
+from app.live.assembly import checked_queries, endpoints_of, open_configured_store, telling_of
 from app.live.intake import Intake
 from app.process.control_requests import ControlRequests
-from app.process.metrics import Metrics
+from app.process.metrics.counters import Metrics
 from app.process.runner import Runner
 from app.process.supervisor import Supervisor
 from app.settings import Settings

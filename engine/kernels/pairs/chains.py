@@ -43,7 +43,7 @@ Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 NOT_THIS_FORM = 5
-"""Some events of b have an open order, or the window is not certain: `kernels.pairs.labels` decides."""
+"""Some events of b have an open order, or the window is not certain: `kernels.pairs.counting` decides."""
 
 ALL_AT_ONCE = -1
 """The pass for all b[1] that certainly come after the first event."""

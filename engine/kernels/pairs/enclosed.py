@@ -7,7 +7,7 @@ the single event after (c[g], g >= q). So there are (p + 1) * (n - q + 1) confid
 selections as the others between can be chosen freely.
 
 What does not lie apart, orders within one clock that are no matter of time, and offsets of clocks are left to
-`kernels.pairs.labels` (status OTHER_FORM).
+`kernels.pairs.counting` (status OTHER_FORM).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROWS_PER_STEP = 16
 """Steps of the work budget in the time of a pair and of a confidence; events that are looked at in that of one."""
 _STEPS_PER_CANDIDATE = 64
 """Choices of single events and candidates looked at for one pair, for each of its candidates, before it is left to
-`kernels.pairs.labels`, whose work is polynomial."""
+`kernels.pairs.counting`, whose work is polynomial."""
 
 
 class EnclosedTables(NamedTuple):

@@ -4,7 +4,7 @@ Any events may be chosen, each once; what matters is their order alone. A sequen
 for it one after the other. Of a prefix it is enough to know, as a function of the time s of its first event, the
 earliest time of its last one. Each event is at its own earliest time or one millisecond after the one before it, so
 this function is max(floor, s + pushed) for s up to some bound. Two prefixes that end in one event, agree on these three
-numbers and have used the same of those events that could still follow are alike: labels, as in `pairs.labels`, but
+numbers and have used the same of those events that could still follow are alike: labels, as in `pairs.counting`, but
 for all last events of a first one together.
 
 Labels are taken in the order of their earliest time, which grows along every sequence. What has ended before an event

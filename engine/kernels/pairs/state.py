@@ -1,6 +1,6 @@
 """State of a partial match under construction: registers, aggregates and the predicates of each edge.
 
-Shared by the search (`pairs.search`) and the dynamic program (`pairs.labels`). rows: int64 (n_registers,), see
+Shared by the search (`pairs.search`) and the dynamic program (`pairs.counting`). rows: int64 (n_registers,), see
 `engine.plan.programs`; aggregates: float64 (n_slots,). Local predicates are not evaluated here: they are masks.
 """
 

@@ -21,7 +21,6 @@ from engine.language import ast
 from engine.matching.output.bounds import limit
 from engine.matching.output.candidates import Collapsing
 from engine.matching.output.entry_work import FORM_TIMES, Items, pay
-from engine.matching.output.formed_rows import FormedRows, Spelling, capped
 from engine.matching.output.forms import (
     Entries,
     Formed,
@@ -35,6 +34,7 @@ from engine.matching.output.forms import (
 )
 from engine.matching.output.listed import Matches, no_matches
 from engine.matching.output.listing_order import listing_order
+from engine.matching.output.reading.formed_rows import FormedRows, Spelling, capped
 from engine.matching.output.rows import MatchRow, joined_rows
 from engine.matching.output.selection import Consumption, first_of_each_end
 from engine.matching.output.windows import Windows, windows_of

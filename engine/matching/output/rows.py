@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias, overload
 import pyarrow as pa
 
 from engine.events import Value
-from engine.matching.output.arrow import encoded
+from engine.matching.output.reading.arrow import encoded
 from engine.uncertainty.existence import AtLeastOne, at_least_one
 from engine.uncertainty.possibilities import Possibilities
 

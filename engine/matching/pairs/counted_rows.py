@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.matching.output.arrow import coded, lists_by_step, steps_around, table_of
-from engine.matching.output.match_blocks import bound_ids_of, values_of
+from engine.matching.output.reading.arrow import coded, lists_by_step, steps_around, table_of
+from engine.matching.output.reading.match_blocks import bound_ids_of, values_of
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.pairs.context import Context
 from engine.matching.pairs.counting import Counted

@@ -10,7 +10,8 @@ import numpy as np
 
 from engine.events import BoolArray, Int64Array
 from engine.kernels.confidence.ordering import order_is_certain
-from engine.kernels.pairs.labels import MOST, EdgeMasks, PairEvents, count
+from engine.kernels.pairs.counting import EdgeMasks, PairEvents, count
+from engine.kernels.pairs.labels import MOST
 from engine.kernels.pairs.search import search
 from engine.kernels.pairs.status import COMPLETE, NEEDS_SEARCH, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW
 from engine.matching.pairs.chains import STEPS_PER_BUDGET, ChainCount, CountedChains

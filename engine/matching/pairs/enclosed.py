@@ -15,7 +15,7 @@ from engine.kernels.pairs.enclosed import EnclosedTables, count_enclosed
 from engine.kernels.pairs.independent import MOST
 from engine.kernels.pairs.paths import replay_steps
 from engine.kernels.pairs.possible import COUNTED, OTHER_FORM
-from engine.matching.output.arrow import ranges, with_ends
+from engine.matching.output.reading.arrow import ranges, with_ends
 from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.counted_rows import PairBlock

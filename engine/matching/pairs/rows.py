@@ -18,7 +18,7 @@ from engine.plan.sequence.model import SequencePlan
 from engine.uncertainty.possibilities import Possibilities
 
 
-class Rows:
+class ContextRows:
     """Makes the MatchRows of one context."""
 
     def __init__(self, plan: SequencePlan, context: Context, possible: PossibleRows | None = None) -> None:
@@ -114,4 +114,4 @@ class Rows:
         return candidates
 
 
-__all__ = ["Rows"]
+__all__ = ["ContextRows"]

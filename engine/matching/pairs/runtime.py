@@ -42,7 +42,7 @@ from engine.matching.pairs.possible import PossiblePairs
 from engine.matching.pairs.possible_rows import PossibleRows
 from engine.matching.pairs.precise_listing import Deciding, PreciseListing, most_pairs
 from engine.matching.pairs.results import matches_of, matches_of_blocks
-from engine.matching.pairs.rows import Rows
+from engine.matching.pairs.rows import ContextRows
 from engine.matching.pairs.shared_listing import Parts
 from engine.matching.protocol import Limits
 from engine.matching.stored_worth import Pair, expected_pairs
@@ -253,7 +253,7 @@ class PostponedRuntime:
             return formed
         if not len(lasts) or not len(firsts.rows):
             return []
-        rows = Rows(self.plan, context, possible)
+        rows = ContextRows(self.plan, context, possible)
         output = self.plan.output
         if self.plan.is_counted:
             most = limit(self.plan, self.limits)
@@ -421,7 +421,7 @@ class PostponedRuntime:
     def _counted(
         self,
         context: Context,
-        rows: Rows,
+        rows: ContextRows,
         together: CountsTogether | None,
         possible: PossibleRows | None,
         decided: Int64Array,
@@ -443,7 +443,7 @@ class PostponedRuntime:
         return [row for _, row in sorted(numbered, key=lambda item: item[0])][:most]
 
     def _one_by_one(
-        self, context: Context, rows: Rows, decided: Int64Array, numbers: Int64Array, most: int
+        self, context: Context, rows: ContextRows, decided: Int64Array, numbers: Int64Array, most: int
     ) -> list[tuple[int, MatchRow]]:
         """The rows of those pairs that have matches, by their numbers: the first `most`."""
         collapsed = self.plan.output is ast.Output.COLLAPSED

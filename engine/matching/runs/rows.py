@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from engine.events import Int64Array
 from engine.kernels.runs import arrays as na
-from engine.matching.output.arrow import coded, lists_by_step
 from engine.matching.output.listed import ListedMatches
+from engine.matching.output.reading.arrow import coded, lists_by_step
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.runs.histories import Histories
 from engine.plan.sequence.model import SequencePlan

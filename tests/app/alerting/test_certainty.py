@@ -17,7 +17,7 @@ from app.alerting.recording.recorder import Recorder
 from app.alerting.recording.set_aside import from_table, to_table
 from app.alerting.snapshots import snapshot_of
 from app.alerting.text import EXPECTATION_TEXTS, at_least_one_text
-from app.commands.alerts import alert_json
+from app.commands.alerts.listing import alert_json
 from app.store import Store
 from app.store.models import AlertRow
 from dashboard.alerts.words import meaning

@@ -18,7 +18,7 @@ from app.alerting.receivers.service import Message
 from app.alerting.recording.recorder import Recorder
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.clock import SetClock
-from app.process.live_figures import StoredFigures, store_metrics
+from app.process.metrics.store import StoredFigures, store_metrics
 from app.settings import Receiver
 from app.store import Store, open_store
 from app.store.models import AlertRow, NotificationRow

@@ -16,8 +16,9 @@ from app.alerting.recording.recorder import Recorder
 from app.errors import AppError
 from app.store import Store, open_store
 from app.store.api import AlertFilter
+from app.store.migrations.applying import alembic_config, differences
 from app.store.models import AlertChangeRow, AlertRow, SilenceRow
-from app.store.schema import alembic_config, differences, open_database
+from app.store.schema import open_database
 from tests.app.alerting_fixtures import GAP_MS, FakeMatch, hide, kept, options, receiver
 from tests.app.silences import silencing_of
 from tests.examples import examples

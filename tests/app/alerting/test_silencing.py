@@ -25,8 +25,9 @@ from app.alerting.recording.report_rows import LIVE
 from app.alerting.silencing import MAX_SILENCES, Holding, Silencing, read_matchers, silencing, stands
 from app.errors import AppError
 from app.store import Store, open_store
+from app.store.migrations.applying import alembic_config
 from app.store.models import ProcessStatusRow, SilenceChangeRow, SilenceRow
-from app.store.schema import alembic_config, open_database
+from app.store.schema import open_database
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.examples import examples
 

@@ -16,7 +16,7 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
 from app.alertmanager.listener import Listener, listening
 from app.clock import Clock, SetClock
-from app.process.http_server import Limits
+from app.process.serving.http_server import Limits
 from app.settings import ApiSettings, Settings, Severity
 from app.store import Store
 from tests.app.alerting_fixtures import FakeMatch, kept

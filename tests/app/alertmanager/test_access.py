@@ -17,7 +17,7 @@ from app.alertmanager.listener import FollowedSettings, Listener
 from app.clock import SetClock
 from app.config import load_settings
 from app.errors import AppError, ConfigError, StoreError
-from app.process.http_server import HEADERS
+from app.process.serving.http_server import HEADERS
 from app.settings import ApiSettings, Settings
 from app.store import Store
 from tests.app.alertmanager.served import NOW_MS, TOKEN, TOKENS, VIEWER_TOKEN, Served, fire, served, slow, tokens_file

@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import select
 
 from app.alerting.recording.match import Match
-from app.live.deduplicate import Deduplicator
 from app.live.intake import Intake
-from app.live.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps
-from app.live.ordering import Order
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps
+from app.live.ordering.order import Order
+from app.live.ordering.watermarks import Watermarks
 from app.live.pipeline import Pipeline
 from app.live.recent import RecentEvents
-from app.live.watermarks import Watermarks
 from app.store import Store
 from app.store.api import AlertFilter, open_store
 from app.store.models import NotificationRow

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.live.deduplicate import Deduplicator
 from app.live.intake import Intake, Source
-from app.live.ordering import BEGAN_BEHIND, Order
-from app.live.watermarks import NEVER_MS, Watermarks
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.order import BEGAN_BEHIND, Order
+from app.live.ordering.watermarks import NEVER_MS, Watermarks
 from collectors.base import NO_PROMISE_MS, Collector
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions

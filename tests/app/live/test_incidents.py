@@ -14,7 +14,7 @@ import pytest
 import engine
 from app.alerting.recording.options import AlertingOptions
 from app.live.bound_matches import BoundMatches
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Queries
 from app.store import Store, open_store
 from collectors.schema import load_event_types

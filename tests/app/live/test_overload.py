@@ -18,7 +18,7 @@ from app.alerting.dispatch.notice import group_payload, lone
 from app.alerting.recording.kept import is_shed
 from app.alerting.snapshots import snapshot_of
 from app.live.overload import LatencyBound, ReleaseTimes
-from app.shedding_losses import overload_figures
+from app.shedding.losses import overload_figures
 from app.store import Store
 from app.store.api import AlertFilter
 from app.store.models import AlertRow

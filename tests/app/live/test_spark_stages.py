@@ -9,7 +9,7 @@ from pathlib import Path
 from app.alerting.notifier import Notifier
 from app.clock import SetClock
 from app.live.assembly import Live, assemble
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Queries, Settings, Sources, StoreSettings
 from app.store import Store
 from tests.collectors.spark.logs import LATER_MS, NAME, T0_MS, ended, lines, recorded, stage, started, task

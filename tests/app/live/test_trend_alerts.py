@@ -14,7 +14,7 @@ from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.set_aside import from_table, to_table
 from app.live.assembly import _is_of_jobs
 from app.live.recent import RecentEvents
-from app.queries import describe
+from app.queries.loading import describe
 from app.store import open_store
 from tests.app.alerting_fixtures import receiver
 from tests.app.live.test_pipeline import BOUNDARIES, Killed, content, without_polls

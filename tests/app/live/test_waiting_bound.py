@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from app.live.deduplicate import Deduplicator
 from app.live.intake import Intake
-from app.live.ordering import Order, Ordered
-from app.live.watermarks import Watermarks
+from app.live.ordering.deduplicate import Deduplicator
+from app.live.ordering.order import Order, Ordered
+from app.live.ordering.watermarks import Watermarks
 from collectors.time_units import HOUR_MS
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import batch, event

@@ -21,8 +21,10 @@ from app.clock import SetClock
 from app.errors import StoreError
 from app.live.assembly import Live
 from app.live.sources import ConfiguredSource
-from app.process.live_figures import LiveFigures, Rising, StoreReader, overload_metrics
-from app.process.metrics import Metrics
+from app.process.metrics.counters import Metrics
+from app.process.metrics.gauges import LiveFigures
+from app.process.metrics.shedding import Rising, overload_metrics
+from app.process.metrics.store import StoreReader
 from app.store import Store
 from app.store.status import OverloadFigures, SheddingFigures
 from collectors.base import FinishedHistory

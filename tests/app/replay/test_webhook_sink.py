@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from app.process.loopback import N_CONNECTIONS
+from app.process.serving.loopback import N_CONNECTIONS
 from app.replay.webhook_sink import MAX_BODY_BYTES, webhook_sink
 from tests.live.sink import listening
 

@@ -9,7 +9,7 @@ from sqlalchemy import JSON, Engine, column, create_engine, insert, table, text
 
 from app.alerting.payload import fingerprint
 from app.store import open_store
-from app.store.schema import alembic_config, differences
+from app.store.migrations.applying import alembic_config, differences
 
 ALERT = {
     **{"query": "slow", "query_hash": "h", "key_text": "{}", "severity": "warning", "state": "firing", "open": True},

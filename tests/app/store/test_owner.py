@@ -32,8 +32,9 @@ from app.process.runner import Runner
 from app.process.supervisor import run
 from app.settings import Settings
 from app.store import Store, open_store, owner
+from app.store.migrations.applying import alembic_config
 from app.store.owner import LEASE_MS, Claimant, this_process
-from app.store.schema import alembic_config, open_database
+from app.store.schema import open_database
 from app.store.writing.problems import NewProblem
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver

@@ -11,8 +11,9 @@ from app.errors import NotFoundError, StoreError
 from app.settings import Retention
 from app.store import Store, open_store, retention
 from app.store.api import AlertFilter
+from app.store.migrations.applying import differences
 from app.store.models import NotificationRow
-from app.store.schema import differences, open_database
+from app.store.schema import open_database
 from app.store.writing.problems import NewProblem
 from benchmarks.store_pages import NOW_MS, make_store, plans
 from tests.app.alerting.test_recorder import live

@@ -20,7 +20,7 @@ from app.alerting.notices import Snapshot
 from app.alerting.recording.episodes import alert_id
 from app.store import Store, open_store
 from app.store.api import AlertFilter
-from app.store.schema import alembic_config
+from app.store.migrations.applying import alembic_config
 from collectors.schema import load_event_types
 from tests.app.pipeline_fixtures import event
 from tests.app.process.test_reload import T0_MS, Cluster

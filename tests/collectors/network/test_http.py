@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions

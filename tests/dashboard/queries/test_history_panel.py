@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.query_messages import End, EndReason, HistoryLimits, ResultRow, Tasks, read_history_request
+from app.queries.messages import End, EndReason, HistoryLimits, ResultRow, Tasks, read_history_request
 from dashboard.queries import history_panel
 from dashboard.queries.history_panel import progress_of
 from dashboard.queries.history_pool import HistoryPool, HistoryRun

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.query_messages import EndReason, HistoryLimits, QueryRequest, Tasks, read_history_request
+from app.queries.messages import EndReason, HistoryLimits, QueryRequest, Tasks, read_history_request
 from dashboard.queries import history_pool
 from dashboard.queries.history_pool import HistoryPool, HistoryRun
 from dashboard.queries.pool import TooManyRunsError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import AppError
-from app.query_messages import EndReason, QueryRequest, RunLimits, read_request
+from app.queries.messages import EndReason, QueryRequest, RunLimits, read_request
 from dashboard.queries.pool import (
     PATIENCE_MS,
     SPARE_S,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from app.query_messages import (
+from app.queries.messages import (
     MAX_IDS,
     End,
     EndReason,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.query_messages import End, QueryRequest, ResultRow, RunLimits, WindowValues, as_json, from_json
+from app.queries.messages import End, QueryRequest, ResultRow, RunLimits, WindowValues, as_json, from_json
 from collectors.schema import load_event_types
 from dashboard.queries import run as runs
 from dashboard.queries.results import BEGINS, CONFIDENCE, ENDS, ROUNDED, as_csv, as_json_lines, result_frame

@@ -16,7 +16,7 @@ import pytest
 
 from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.config import load_settings
-from app.query_messages import EndReason, QueryRequest, RunLimits, request_line
+from app.queries.messages import EndReason, QueryRequest, RunLimits, request_line
 from collectors.schema import load_event_types
 from dashboard.queries import worker
 from dashboard.queries.pool import SPARE_S, WORKER, QueryPool
@@ -37,7 +37,7 @@ def modest(script: str, limits: RunLimits) -> subprocess.CompletedProcess[str]:
     """A script in a process that has made itself modest."""
     text = (
         "import json, os, resource, sys\n"
-        "from app.query_messages import RunLimits\n"
+        "from app.queries.messages import RunLimits\n"
         "from dashboard.queries.worker import be_modest\n"
         f"be_modest(RunLimits(max_events=1, timeout_ms={limits.timeout_ms}, "
         f"max_memory_bytes={limits.max_memory_bytes}))\n{script}"

@@ -11,7 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.query_messages import End, EndReason, QueryRequest, ResultRow, RunLimits
+from app.queries.messages import End, EndReason, QueryRequest, ResultRow, RunLimits
 from dashboard.events.details import bound_events_frame
 from dashboard.queries.check import OtherQueries, check_query
 from dashboard.queries.notes import notes_of_recent

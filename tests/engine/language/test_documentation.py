@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from app.commands.match import app
+from app.commands.match.match import app
 from engine.errors import QueryError
 from engine.events import AttributeType, EventSchema
 from engine.language.parser import parse

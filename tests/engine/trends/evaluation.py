@@ -8,7 +8,7 @@ import pytest
 
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, EventSchema
-from engine.matching.output.row_json import row_from_json, row_to_json
+from engine.matching.output.reading.row_json import row_from_json, row_to_json
 from engine.matching.output.rows import Binding, Expectation, MatchRow
 from engine.matching.protocol import Limits
 from engine.reference import reference_output

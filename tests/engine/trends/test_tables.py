@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.compiled.query import compile_query
-from engine.matching.output.trend_tables import trend_table
+from engine.matching.output.reading.trend_tables import trend_table
 from tests.engine.trends.test_large_numbers import SCHEMA, rows_of
 
 

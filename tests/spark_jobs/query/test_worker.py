@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.config import load_settings
-from app.query_messages import (
+from app.queries.messages import (
     End,
     EndReason,
     HistoryLimits,

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.errors import OwnershipError, StoreError
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.settings import Settings
 from app.store import open_store
 from app.store.owner import this_process

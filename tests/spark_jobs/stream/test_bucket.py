@@ -16,7 +16,7 @@ import engine
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
 from app.config import load_settings
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Queries
 from app.store.api import open_store
 from collectors.schema import load_event_types

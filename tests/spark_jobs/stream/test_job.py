@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 import engine
 from app.config import load_settings
 from app.live.assembly import checked_queries
-from app.live.deduplicate import Deduplicator
+from app.live.ordering.deduplicate import Deduplicator
 from app.store.api import Store, open_store
 from collectors.schema import load_event_types
 from engine.events import FOREVER_MS, EventBatch

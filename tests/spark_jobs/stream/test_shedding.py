@@ -14,9 +14,9 @@ import pytest
 import engine
 from app.alerting.recording.kept import is_shed
 from app.live.assembly import alerting_options
-from app.queries import Loaded
+from app.queries.loading import Loaded
 from app.replay.machine import Costs, SimulatedMachine
-from app.shedding_losses import NOTHING, Lost
+from app.shedding.losses import NOTHING, Lost
 from app.store.api import open_store
 from spark_jobs.stream.alerts import AlertSink
 from spark_jobs.stream.bucket import Bucket, BucketOutput, status_content

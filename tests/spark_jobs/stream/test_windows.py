@@ -12,7 +12,7 @@ import pytest
 
 import engine
 from app.config import load_settings
-from app.queries import Loaded, load_queries
+from app.queries.loading import Loaded, load_queries
 from app.settings import Queries
 from collectors.schema import load_event_types
 from engine.events import FOREVER_MS, EventBatch

@@ -18,7 +18,7 @@ from app.alerting.receivers import apprise_worker
 from app.alerting.receivers.errors import PermanentDeliveryError, TemporaryDeliveryError
 from app.alerting.receivers.through_apprise import SCHEMES
 from app.errors import ConfigError
-from app.process.loopback import serving
+from app.process.serving.loopback import serving
 from tests.app.alerting.receivers.told import alert, hostile, news, service
 from tests.slow_servers import FLOODS, HEADS, answer, certificate, ends
 from tests.slow_servers import serving as serving_slowly

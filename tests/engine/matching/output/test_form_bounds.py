@@ -21,10 +21,10 @@ from engine.matching.output.binding_digests import binding_digests, groups_of, s
 from engine.matching.output.bindings import comparable
 from engine.matching.output.entry_work import FORM_TIMES
 from engine.matching.output.event_places import EventPlaces
-from engine.matching.output.formed_rows import bindings_of
 from engine.matching.output.forms import LatestEnds
 from engine.matching.output.listed import ListedMatches, MatchedEvents, Matches
 from engine.matching.output.listing_order import listing_order
+from engine.matching.output.reading.formed_rows import bindings_of
 from engine.matching.output.rows import MatchRow
 from engine.matching.output.selection import Consumption
 from engine.matching.output.windows import Spans

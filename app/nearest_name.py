@@ -1,0 +1,19 @@
+"""What somebody may have meant who wrote a name that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LEAST_LIKENESS = 0.6
+"""Of 0 to 1, by `difflib.SequenceMatcher.ratio`: below it a name is no mistyped one but another."""
+
+
+def did_you_mean(found: str, known: Iterable[str], after: str = "") -> str:
+    """`did you mean 'NAME'?` with the nearest of the known names, behind `after`; empty where none is near."""
+    import difflib
+
+    close = difflib.get_close_matches(found, list(known), n=1, cutoff=LEAST_LIKENESS)
+    return f"{after}did you mean {close[0]!r}?" if close else ""
+
+
+__all__ = ["did_you_mean"]

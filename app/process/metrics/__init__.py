@@ -1,0 +1,1 @@
+"""What Prometheus is told of the live process: counters, and gauges that are read when it asks."""

@@ -1,0 +1,1 @@
+"""Rows as they are read: one at a time, in bulk as Arrow, as JSON, or without their events."""
