@@ -146,9 +146,9 @@ class TrendPlan(TrendRowPlan):
     `instant`: negated templates whose trends' latest start is their end. `numbers`: propagated along the template.
     `derived`: programs of values that are compared, each of one event. `n_read_columns`: the first columns of programs,
     those that predicates read; the others are aggregated. `returning`: states of the positive template
-    whose events may be read once more on the way on, where the order of events is not known. `breaking`: under partition
-    contiguity all types of the schema, whose events end what goes on in their partition, with the key components that
-    they have."""
+    whose events may be read once more on the way on, where the order of events is not known. `breaking`: under
+    partition contiguity all types of the schema, whose events end what goes on in their partition, with the key
+    components that they have."""
 
     templates: Templates
     reads: tuple[VariableReads, ...]

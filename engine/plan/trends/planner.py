@@ -176,9 +176,9 @@ class TrendPlanner:
             if equivalence.variable is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
                 assert query.strategy is not None
                 raise UnsupportedQueryError(
-                    f"[{equivalence.variable}.{equivalence.attribute}] in trends under {query.strategy.value}: it makes "
-                    f"no partition of the events, so that one of {equivalence.variable} with another value would be "
-                    "skipped by some trends alone",
+                    f"[{equivalence.variable}.{equivalence.attribute}] in trends under {query.strategy.value}: it "
+                    f"makes no partition of the events, so that one of {equivalence.variable} with another value "
+                    "would be skipped by some trends alone",
                     query.clause_span("WHERE"),
                     f"[{equivalence.attribute}], in which all events agree",
                     f"write {equivalence.variable}.{equivalence.attribute} = "

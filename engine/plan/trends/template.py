@@ -64,9 +64,7 @@ class Templates:
     negated: tuple[Template, ...]
 
 
-def templates_of(
-    pattern: ast.Pattern, is_told_apart: Callable[[str], bool], *, takes_next: bool = False
-) -> Templates:
+def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool], *, takes_next: bool = False) -> Templates:
     """The templates of a pattern; `is_told_apart`: whether the query asks anything of the events of one variable alone;
     `takes_next`: under skip till next match.
 
@@ -262,7 +260,8 @@ def _check_one_way(template: Template, pattern: ast.Pattern) -> None:
         one, other = (template.states[state].variable for state in pair)
         how = f"an event as {one} or as {other}" if one != other else f"an event of {one} in several repetitions"
         raise UnsupportedQueryError(
-            f"a trend can be read in several ways, {how}, and under skip_till_next_match what it skips depends on which",
+            f"a trend can be read in several ways, {how}, and under skip_till_next_match what it skips depends on "
+            "which",
             pattern.span,
             "a pattern that reads each trend in one way",
             "leave out one of the repetitions, or use skip_till_any_match",
