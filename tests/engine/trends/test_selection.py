@@ -65,6 +65,8 @@ def test_falling_prices(strategy: str, count: int, count_a: int) -> None:
     [
         # The B takes a1 and a2, which b4 finds no more.
         (f"PATTERN SEQ(A, B) WHERE {NEXT}", "a1 a2 b3 b4", 2),
+        # The second a1 may not follow the first one, and leaves it to a2: each alone, and a2 after either.
+        (f"PATTERN A+ WHERE {NEXT}", "a1 a1 a2", 5),
         # a2 takes a1; going on to B leaves a1 a2 and a2 behind, which b4 finds once more.
         (f"PATTERN SEQ(A+, B) WHERE {NEXT}", "a1 a2 b3 b4", 2 + 2),
         # Each way for itself: a1 b3 without, and a1 c2 b3 with a C.
