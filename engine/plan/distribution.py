@@ -145,8 +145,6 @@ _EXACT_PARTS = Obstacle(
 
 
 def _key(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ...] | Obstacle:
-    if resolved.is_trend:
-        return resolved.query.group_by or _OF_ALL_GROUPS
     if _counts_per_opener(resolved.query):
         return _PER_OPENER
     if resolved.query.strategy is ast.Strategy.STRICT_CONTIGUITY:
@@ -154,6 +152,8 @@ def _key(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ...] |
             "strict_contiguity looks at what comes next in the whole stream",
             "use partition_contiguity where events of other keys may lie between",
         )
+    if resolved.is_trend:
+        return resolved.query.group_by or _OF_ALL_GROUPS
     shared = [name for name in branches[0].key if all(name in branch.key for branch in branches)]
     if not shared:
         return _implied(resolved, branches)

@@ -77,6 +77,7 @@ _KINDS = {
     (PlanForm.AUTOMATON, True): RuntimeKind.AUTOMATON_SEARCH,
     (PlanForm.AUTOMATON, False): RuntimeKind.AUTOMATON_RUNS,
     (PlanForm.TREND, True): RuntimeKind.TRENDS,
+    (PlanForm.TREND, False): RuntimeKind.TRENDS,
     (PlanForm.TREND_PAIRS, True): RuntimeKind.TREND_PAIRS,
 }
 """By the form of a plan and whether every selection of events is a match."""

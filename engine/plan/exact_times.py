@@ -17,6 +17,12 @@ class ExactTimes(NamedTuple):
 
 def exact_times(query: ast.Query) -> ExactTimes | None:
     """None for a query that imprecise events may take part in."""
+    if query.strategy is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        return ExactTimes(
+            query.strategy.value,
+            "which event comes next is not the same in all possible orders",
+            "use skip_till_any_match",
+        )
     if query.is_trend:
         if isinstance(query.pattern, ast.Conjunction):
             return ExactTimes(
@@ -31,12 +37,6 @@ def exact_times(query: ast.Query) -> ExactTimes | None:
             "NOT in an aggregate over trends",
             "what is absent is not the same in all possible orders",
             "leave the negation out, or match the events in question, where every match has a confidence",
-        )
-    if query.strategy is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
-        return ExactTimes(
-            query.strategy.value,
-            "which event comes next is not the same in all possible orders",
-            "use skip_till_any_match",
         )
     if query.within_events is not None:
         return ExactTimes(

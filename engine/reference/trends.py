@@ -11,6 +11,9 @@ key with each other, too. They may have events in common; what is asked of a pai
 
 Where times are intervals this holds in each possible world, one for each choice of times: counts and sums are expected
 values over all worlds, an average is the quotient of two of them, least and greatest values are those of any world.
+
+Under other strategies than skip till any match a trend is, beside that, what a run selects: see
+`engine.reference.trend_runs`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from engine.language.resolver import ResolvedQuery
 from engine.language.trend_checks import flat_parts, trend_aggregates, variables_of
 from engine.reference.expressions import evaluate, truth
 from engine.reference.observed import ObservedEvent
+from engine.reference.trend_runs import Named, named, selected
 
 Reading = tuple[tuple[ObservedEvent, str], ...]
 """Events in order, each with the variable that reads it."""
@@ -85,7 +89,7 @@ def trend_rows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list
     whose times depend on each other, and negations among them.
     """
     _refuse(resolved, events)
-    trends = _Trends(resolved, frozenset(event.event_id for event in events if not event.is_precise))
+    trends = trends_among(resolved, events)
     worlds = list(_worlds(resolved, events))
     rows: list[TrendRow] = []
     for start_ms, end_ms in _windows(resolved, events):
@@ -101,6 +105,16 @@ def trend_rows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list
                 is_certain = isinstance(resolved.query.pattern, ast.Conjunction) or _are_certain(by_group[group])
                 rows.append(TrendRow(start_ms, end_ms, group, values, last, is_certain))
     return rows
+
+
+def trends_among(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> Trends:
+    """Of a whole stream, in its order."""
+    found = Trends(resolved, frozenset(event.event_id for event in events if not event.is_precise))
+    strategy = resolved.query.strategy
+    assert strategy is not None
+    if strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        found.selected = selected(resolved.query.pattern, strategy, resolved.schema, found, events)
+    return found
 
 
 def _are_certain(readings: Sequence[Weighted]) -> bool:
@@ -132,16 +146,19 @@ def _in_order(group: tuple[tuple[str, object], ...]) -> tuple[object, ...]:
 
 def _refuse(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> None:
     query = resolved.query
-    if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
-        raise UnsupportedQueryError(
-            f"trends under {query.strategy.value if query.strategy else 'no strategy'}",
-            query.clause_span("WHERE"),
-            "skip_till_any_match",
-        )
     for node in ast.walk(query.pattern):
         if isinstance(node, ast.AnyOf):
             raise UnsupportedQueryError("trends of ANY are not evaluated by this version", node.span)
     own = [event for event in events if event.event_type in _types(resolved)]
+    if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        assert query.strategy is not None
+        if isinstance(query.pattern, ast.Conjunction):
+            raise UnsupportedQueryError(f"pairs of trends under {query.strategy.value}", query.pattern.span)
+        for event in own:
+            if not event.is_precise:
+                raise UnsupportedQueryError(
+                    f"{query.strategy.value} is not defined over imprecise events: event {event.event_id}"
+                )
     imprecise = [event for event in own if not event.is_precise]
     if imprecise and any(isinstance(node, ast.Negation) for node in ast.walk(query.pattern)):
         raise UnsupportedQueryError(
@@ -174,9 +191,9 @@ def _windows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[t
     return [(k * slide_ms, k * slide_ms + within_ms) for k in sorted(found)]
 
 
-class _Trends:
+class Trends:
     """The readings of a pattern over the events of one window; `imprecise`: ids of those whose time is one of several
-    possible ones."""
+    possible ones; `selected`: what runs select, None where any sequence is as good."""
 
     def __init__(self, resolved: ResolvedQuery, imprecise: frozenset[str] = frozenset()) -> None:
         self.resolved = resolved
@@ -184,6 +201,7 @@ class _Trends:
         self.query = resolved.query
         self.components = _components(resolved)
         self.is_strict = self.query.ties is ast.Ties.STRICT
+        self.selected: frozenset[Named] | None = None
 
     def counted(self, events: Sequence[ObservedEvent]) -> list[Reading]:
         """What COUNT(*) counts: trends, or of AND pairs of them, each as the events of both.
@@ -214,6 +232,8 @@ class _Trends:
         for n_read, part in enumerate(self._read(pattern, events, None)):
             if n_read > MAX_TRENDS:
                 raise UnsupportedQueryError(f"more than {MAX_TRENDS} trends in one window, which the oracle builds")
+            if self.selected is not None and named(part.events) not in self.selected:
+                continue
             key = self._key_of(part.events)
             if key is None or not all(self._is_absent(each, part.events, events, key) for each in part.absent):
                 continue
@@ -242,7 +262,7 @@ class _Trends:
         match pattern:
             case ast.Component(variable=variable, kleene=kleene):
                 for event in self._following(events, after):
-                    if not self._is_vertex(event, variable):
+                    if not self.is_vertex(event, variable):
                         continue
                     own = _Part(((event, variable),), ())
                     yield own
@@ -280,7 +300,7 @@ class _Trends:
     def _joined(self, own: _Part, following: ast.Pattern, events: Sequence[ObservedEvent]) -> Iterator[_Part]:
         last = own.events[-1][0]
         for part in self._read(following, events, last):
-            if self._are_adjacent(own.events[-1], part.events[0]):
+            if self.are_adjacent(own.events[-1], part.events[0]):
                 yield _Part(own.events + part.events, own.absent + _shifted(part.absent, len(own.events)))
 
     def _read_sequence(
@@ -304,7 +324,7 @@ class _Trends:
             if not part.events:
                 yield from self._read_sequence(rest, events, after, negated, before)
                 continue
-            if before and not self._are_adjacent(before[-1], part.events[0]):
+            if before and not self.are_adjacent(before[-1], part.events[0]):
                 continue
             here = tuple(Absent(each, len(before) - 1, len(before)) for each in negated)
             own = here + _shifted(part.absent, len(before))
@@ -314,14 +334,14 @@ class _Trends:
     # ----------------------------------------------------------- single events
 
     def _following(self, events: Sequence[ObservedEvent], after: ObservedEvent | None) -> Iterator[ObservedEvent]:
-        return (event for event in events if after is None or self._is_before(after, event))
+        return (event for event in events if after is None or self.is_before(after, event))
 
-    def _is_before(self, one: ObservedEvent, other: ObservedEvent) -> bool:
+    def is_before(self, one: ObservedEvent, other: ObservedEvent) -> bool:
         if self.is_strict or not self.imprecise.isdisjoint((one.event_id, other.event_id)):
             return one.lo_ms < other.lo_ms
         return one.stream_order < other.stream_order
 
-    def _is_vertex(self, event: ObservedEvent, variable: str) -> bool:
+    def is_vertex(self, event: ObservedEvent, variable: str) -> bool:
         """Whether a variable may read an event: type, key attributes, local predicates."""
         if event.event_type != self.resolved.variables[variable].event_type:
             return False
@@ -333,7 +353,7 @@ class _Trends:
             if variables_of(predicate) in (((variable,), ()), ((), ()))
         )
 
-    def _are_adjacent(self, one: tuple[ObservedEvent, str], other: tuple[ObservedEvent, str]) -> bool:
+    def are_adjacent(self, one: tuple[ObservedEvent, str], other: tuple[ObservedEvent, str]) -> bool:
         """Whether the edge predicates of two variables hold for two events."""
         (left, left_variable), (right, right_variable) = one, other
         binding: dict[str, Sequence[ObservedEvent]] = {left_variable: [left], right_variable: [right]}
@@ -365,7 +385,7 @@ class _Trends:
         before = reading[absent.before][0] if absent.before < len(reading) else None
         for part in self._read(absent.pattern, events, after):
             own = self._key_of(part.events, key)
-            if own is None or (before is not None and not self._is_before(part.events[-1][0], before)):
+            if own is None or (before is not None and not self.is_before(part.events[-1][0], before)):
                 continue
             if all(self._is_absent(each, part.events, events, own) for each in part.absent):
                 return False
@@ -464,4 +484,4 @@ def _plain(value: object, *, exact: bool) -> object:
     return value
 
 
-__all__ = ["TrendRow", "trend_rows"]
+__all__ = ["TrendRow", "Trends", "trend_rows", "trends_among"]

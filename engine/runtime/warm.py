@@ -68,6 +68,7 @@ _OF_CLOCKS = (
 _TRENDS = (
     "PATTERN SEQ(NOT B b, A+, NOT SEQ(B b2, A a2)) WHERE [k] AND A.x < NEXT(A).x WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
     "PATTERN A+ WHERE A.x + NEXT(A).x > 2 WITHIN 30 SLIDE 9 RETURN MIN(A.x), AVG(A.n)",
+    "PATTERN A+ WHERE skip_till_next_match { A.x < NEXT(A).x } WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
 )
 _OF_THREADS = (
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND b[i].n >= a.n } WITHIN 20 OUTPUT NON_OVERLAPPING"

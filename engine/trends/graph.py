@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.events import FOREVER_MS, Int64Array
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.trends import arrays as ta
-from engine.kernels.trends import graph
+from engine.kernels.trends import graph, selection
 from engine.matching.protocol import Limits
 from engine.plan.trends.model import TrendPlan
 from engine.stream.columns import StreamColumns
@@ -171,10 +171,16 @@ class TrendGraph:
             memory.reserve_vertices(new.reshape(-1))
         first, n = 0, len(batch.rows)
         while first < n:
-            first = graph.advance(
-                tables.template, batch, memory.sums, memory.vertices, memory.indexes, self._results, self._scratch,
-                first,
-            )  # fmt: skip
+            if tables.selection is None:
+                first = graph.advance(
+                    tables.template, batch, memory.sums, memory.vertices, memory.indexes, self._results, self._scratch,
+                    first,
+                )  # fmt: skip
+            else:
+                first = selection.advance_selecting(
+                    tables.template, tables.selection, batch, memory.sums, memory.vertices, memory.indexes,
+                    self._results, self._scratch, first,
+                )  # fmt: skip
             self._hand_over()
         memory.end_batch()
 

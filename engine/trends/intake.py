@@ -64,10 +64,12 @@ class Candidates:
 
 @dataclass(frozen=True)
 class _Class:
-    """The variables that have the same part of the key: numbers of its components, in order."""
+    """The variables that have the same part of the key: numbers of its components, in order. `breaking`: types whose
+    events have it, too, and end what goes on in their partitions."""
 
     components: tuple[int, ...]
     states: tuple[int, ...]
+    breaking: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,17 @@ class TrendIntake:
         reads = {each.variable: each for each in plan.reads}
         for state, variable in enumerate(tables.variables):
             parts.setdefault(tuple(sorted(reads[variable].components)), []).append(state)
-        self._classes = [_Class(components, tuple(states)) for components, states in parts.items()]
+        breaking: dict[tuple[int, ...], list[str]] = {}
+        for event_type, has in plan.breaking:
+            breaking.setdefault(tuple(sorted(has)), []).append(event_type)
+        self._classes = [
+            _Class(components, tuple(parts.get(components, ())), tuple(breaking.get(components, ())))
+            for components in dict.fromkeys((*parts, *breaking))
+        ]
         self._whole = [len(each.components) == len(plan.components) for each in self._classes]
         self._reads = reads
-        self._types = sorted(plan.types)
+        self._read_types = plan.types.union(event_type for event_type, _ in plan.breaking)
+        self._types = sorted(self._read_types)
         self.n_seen = 0
         self.n_rejected = 0
         self.keys = KeyTable(len(plan.components))
@@ -137,14 +146,15 @@ class TrendIntake:
         """
         first = self.n_seen
         self.n_seen += len(stream)
-        rows, is_precise = stream.rows_of_types(self._plan.types)
+        rows, is_precise = stream.rows_of_types(self._read_types)
         self._is_precise = is_precise and not bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
         has_clocks = are_held or not self._is_precise
 
         def make() -> tuple[Candidates, int]:
             return self._read(stream, rows, first, is_precise=is_precise, has_clocks=has_clocks)
 
-        self._made = (self._meaning, first if self._plan.ties is ast.Ties.SOURCE else None, has_clocks)
+        is_placed = self._plan.ties is ast.Ties.SOURCE or self._plan.counts_places
+        self._made = (self._meaning, first if is_placed else None, has_clocks)
         found, n_refused = stream.once(self._made, make) if self.is_shared else make()
         self.n_rejected += n_refused
         return found
@@ -156,10 +166,14 @@ class TrendIntake:
         batch."""
         plan = self._plan
         n_refused = 0
+        refused: BoolArray = np.zeros(len(rows), np.bool_)
         if not is_precise:
             refused = self._refused(stream, rows)
-            n_refused = int(np.count_nonzero(refused))
-            rows = rows[~refused]
+            if plan.breaking:  # they end what goes on all the same, at their place in the stream
+                n_refused = int(np.count_nonzero(refused & np.isin(rows, stream.rows_of_types(plan.types)[0])))
+            else:
+                n_refused = int(np.count_nonzero(refused))
+                rows = rows[~refused]
         if not len(rows):
             return self._none(), n_refused
         is_all = len(rows) == len(stream)
@@ -172,13 +186,20 @@ class TrendIntake:
         key += 0.0  # -0.0 is 0.0
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
         hi_ms = np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
+        if plan.breaking and not is_precise:
+            t_ms = hi_ms = np.where(refused, t_ms, hi_ms)
         clock = stream.clocks_of(rows) if has_clocks else np.full(len(rows), -1, np.int64)
         order = hi_ms if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
+        if plan.breaking and not is_precise:
+            states[:, refused] &= ta.BREAKS
         ids = np.empty((int(plan.is_told), len(rows)), object)
         if plan.is_told:
             ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
         derived = self._evaluated(plan.derived, columns)
+        if plan.counts_places:
+            places = (first + rows).astype(np.float64)
+            derived = np.vstack([derived, places, places - 1])
         found = Candidates(t_ms, hi_ms, clock, order, columns, derived, key, states, ids)
         is_read: BoolArray = np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read), n_refused
@@ -226,6 +247,9 @@ class TrendIntake:
         for number, each in enumerate(self._classes):
             for state in each.states:
                 states[number] |= accepted[self._tables.variables[state]].astype(np.int64) << state
+            for event_type in each.breaking:
+                breaks = (types == self._types.index(event_type)) & np.all(has[list(each.components)], axis=0)
+                states[number] |= np.where(breaks, ta.BREAKS, 0)
         return states
 
     # -------------------------------------------------------------- partitions

@@ -68,7 +68,7 @@ def know_the_same(one: State, its: TrendPlan, other: State, others: TrendPlan) -
     mine, theirs = part_of(one, its, common), part_of(other, others, common)
     if mine.keys() != theirs.keys():
         return False
-    if its.ties is ast.Ties.SOURCE and _n_seen(mine) != _n_seen(theirs):
+    if (its.ties is ast.Ties.SOURCE or its.counts_places) and _n_seen(mine) != _n_seen(theirs):
         return False
     return all(name == "windows" or _are_equal(mine[name], theirs[name]) for name in mine) and _are_open_alike(
         mine["windows"], theirs["windows"]

@@ -29,13 +29,14 @@ _WAYS = {NumberKind.LEAST: LEAST, NumberKind.GREATEST: GREATEST}
 class TrendTables:
     """`template`: for kernels. `variables`: of each state, the positive ones first. `indexed`: of each index the stored
     state, the derived value that is its key, and 1.0, or -1.0 where keys are negated. `stored_states`: the states whose
-    events are kept."""
+    events are kept. `selection`: None under skip till any match."""
 
     template: ta.Template
     variables: tuple[str, ...]
     indexed: tuple[tuple[int, int, float], ...]
     stored_states: tuple[int, ...]
     keeps_columns: bool
+    selection: ta.Selection | None
 
 
 def trend_tables(plan: TrendPlan, constants: Float64Array) -> TrendTables:
@@ -66,6 +67,7 @@ class _Builder:
         self.compared: list[tuple[int, int, int]] = []
         self.programs: list[int] = []
         self.indexed: list[tuple[int, int, float]] = []
+        self.scan_of: dict[tuple[int, int], int] = {}
 
     def tables(self, constants: Float64Array) -> TrendTables:
         plan, n = self.plan, self.n_positive
@@ -75,6 +77,8 @@ class _Builder:
             fed_by.add(self._summed(into))
             rows = [self._scan(join) for join in into if join.way is not JoinWay.SUM]
             scans.add(range(len(scan_rows), len(scan_rows) + len(rows)))
+            followed = (join.source for join in into if join.way is not JoinWay.SUM)
+            self.scan_of.update(((source, state), len(scan_rows) + place) for place, source in enumerate(followed))
             scan_rows += rows
         end_channels, end_scans = self._ends(scan_rows)
         for state in range(n):
@@ -105,7 +109,7 @@ class _Builder:
         sizes[ta.N_STORED] = len(self.stored)
         sizes[ta.N_INDEXES] = len(self.indexed)
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
-        sizes[ta.N_DERIVED] = len(plan.derived)
+        sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_places else 0)
         sizes[ta.N_LIMBS] = plan.n_limbs
         ways = [ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]
         for _ in range((plan.n_numbers - len(ways)) // max(1, plan.n_limbs)):
@@ -142,7 +146,26 @@ class _Builder:
             constants=constants,
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
-        return TrendTables(template, variables, tuple(self.indexed), tuple(self.stored), keeps_columns)
+        return TrendTables(
+            template, variables, tuple(self.indexed), tuple(self.stored), keeps_columns, self._selection()
+        )  # fmt: skip
+
+    # -------------------------------------------------------------- strategies
+
+    def _selection(self) -> ta.Selection | None:
+        if not self.plan.selects:
+            return None
+        taking, rows = _Lists(), list[tuple[int, int]]()
+        for source in self.stored:
+            own = [(other, self.scan_of[one, other]) for one, other in sorted(self.positive.taking) if one == source]
+            taking.add(range(len(rows), len(rows) + len(own)))
+            rows += own
+        return ta.Selection(
+            is_contiguous=_numbers([int(self.plan.is_contiguous)]),
+            taking_ends=_numbers(taking.ends),
+            taking=_table(rows, 2),
+            length=np.zeros(len(self.stored), np.int64),
+        )
 
     # --------------------------------------------------------------- positive
 
@@ -161,6 +184,9 @@ class _Builder:
         self.stored.setdefault(join.source, len(self.stored))
         compared, programs, cuts = len(self.compared), len(self.programs), len(self.cuts)
         self.compared += [(each.earlier, _OPS[each.op], each.later) for each in join.compared]
+        if self.plan.counts_places:  # a place, and the one before it: see `TrendIntake`
+            place = len(self.plan.derived)
+            self.compared.append((place, opcodes.EQ, place + 1))
         self.programs += join.programs
         self.cuts += sorted(join.cuts)
         index = -1

@@ -20,8 +20,15 @@ from engine.language.printer import print_query
 from tests.conformance.runtimes import run_match
 from tests.engine.language.test_hostile_text import GARBAGE, QUERIES, UNUSUAL, mutated_queries, nested_texts
 from tests.engine.strategies import SCHEMA, queries, streams
-from tests.engine.trends.trend_strategies import overlap_cases, pair_cases, sharing_cases, trend_cases
-from tests.fuzz.trends import look_at_overlaps, look_at_shared_trends, look_at_trends
+from tests.engine.trends.trend_strategies import (
+    alike_cases,
+    overlap_cases,
+    pair_cases,
+    selecting_cases,
+    sharing_cases,
+    trend_cases,
+)
+from tests.fuzz.trends import look_at_alike, look_at_overlaps, look_at_shared_trends, look_at_trends
 
 
 @dataclass(frozen=True)
@@ -164,6 +171,8 @@ PROBES: Mapping[str, Probe] = {
     "parameters": Probe(_PARAMETERS, look_at_parameter),
     "event files": Probe(_EVENT_FILES, look_at_file),
     "trends": Probe(trend_cases(max_events=11), look_at_trends),
+    "trends of a strategy": Probe(selecting_cases(), look_at_trends),
+    "trends beside matches": Probe(alike_cases(), look_at_alike),
     "pairs of trends": Probe(pair_cases(), look_at_trends),
     "trends of intervals": Probe(overlap_cases(), look_at_overlaps),
     "shared trends": Probe(sharing_cases(), look_at_shared_trends),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from engine import compile_query
 from engine.errors import QueryError
 from engine.reference import reference_output
-from tests.engine.trends.evaluation import check, check_events, check_overlaps
+from tests.engine.trends.evaluation import check, check_events, check_overlaps, evaluated
 from tests.engine.trends.sharing import check_sharing
 from tests.engine.trends.trend_strategies import SCHEMA, SharingCase, TrendCase
 
@@ -20,6 +22,19 @@ def look_at_trends(case: TrendCase) -> None:
     assert query.dot()
     check(query, case)
     check_events(compile_query(f"{case.query} ALERT warning 'found'", SCHEMA), case)
+
+
+def look_at_alike(both: tuple[TrendCase, str]) -> None:
+    """Of each window as many trends as rows of the same query about matches."""
+    case, text = both
+    try:
+        trends = compile_query(case.query, SCHEMA)
+    except QueryError:
+        return
+    found = {row.window: row.values["n"] for row in evaluated(trends, case.stream, SCHEMA)}
+    matches = compile_query(text, SCHEMA)
+    assert found == Counter(row.window for row in evaluated(matches, case.stream, SCHEMA))
+    assert found == Counter(row.window for row in reference_output(matches.resolved, case.stream))
 
 
 def look_at_overlaps(case: TrendCase) -> None:
@@ -38,4 +53,4 @@ def look_at_shared_trends(case: SharingCase) -> None:
     check_sharing(case)
 
 
-__all__ = ["look_at_overlaps", "look_at_shared_trends", "look_at_trends"]
+__all__ = ["look_at_alike", "look_at_overlaps", "look_at_shared_trends", "look_at_trends"]

@@ -22,7 +22,7 @@ from tests.conformance.comparison import check_rows
 from tests.engine.runtime.dividing import Part, by_key, by_time
 from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
 from tests.engine.trends.trend_strategies import SCHEMA as OF_TRENDS
-from tests.engine.trends.trend_strategies import TrendCase, overlap_cases, trend_cases
+from tests.engine.trends.trend_strategies import TrendCase, overlap_cases, selecting_cases, trend_cases
 from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
 
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "25"))
@@ -151,7 +151,9 @@ def test_imprecise_events() -> None:
     assert sum(n_ways) > 0
 
 
-@pytest.mark.parametrize("drawn", [trend_cases(), overlap_cases()], ids=["exact times", "intervals"])
+@pytest.mark.parametrize(
+    "drawn", [trend_cases(), selecting_cases(), overlap_cases()], ids=["exact times", "strategies", "intervals"]
+)
 def test_aggregates_over_trends(drawn: st.SearchStrategy[TrendCase]) -> None:
     n_ways = []
 

@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 from engine.kernels.compile.types import Float64Array, Int32Array, Int64Array
 
+BREAKS = 2**62
+"""Among the bits of states: the event ends what goes on in its partition, whether a state reads it or not."""
+
 NEVER = -(2**62)
 """Before all times and places."""
 
@@ -106,6 +109,23 @@ class Template(NamedTuple):
     code: Int32Array
     bounds: Int32Array
     constants: Float64Array
+
+
+# Columns of `taking`.
+TARGET = 0
+SCAN = 1
+
+
+class Selection(NamedTuple):
+    """What later events take, under other strategies than skip till any match. `is_contiguous` (1,): an event is
+    followed by the next one of its partition alone. Under skip till next match, of each stored state: `taking` (n, 2),
+    the target of a transition after which nothing else may follow, and its scan, up to `taking_ends` (n_stored,).
+    `length` (n_stored,): scratch."""
+
+    is_contiguous: Int64Array
+    taking_ends: Int64Array
+    taking: Int64Array
+    length: Int64Array
 
 
 class Batch(NamedTuple):
@@ -208,6 +228,7 @@ class Scratch(NamedTuple):
 
 
 __all__ = [
+    "BREAKS",
     "COLUMN",
     "FIRST_COMPARED",
     "FIRST_CUT",
@@ -243,13 +264,16 @@ __all__ = [
     "OF_WHOLE_VALUES",
     "REACHED_BY",
     "RIGHT",
+    "SCAN",
     "SLIDE_MS",
     "SOURCE",
+    "TARGET",
     "WITHIN_MS",
     "Batch",
     "Indexes",
     "Results",
     "Scratch",
+    "Selection",
     "Sums",
     "Template",
     "Vertices",

@@ -121,14 +121,14 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, after, first_wi
         if (states >> state) & 1 == 0:
             continue
         if state >= n_positive:
-            _read_negated(template, batch, sums, state, at)
+            read_negated(template, batch, sums, state, at)
             continue
-        _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window)
-        if not _is_reached(template, scratch, last_window - first_window + 1):
+        gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window)
+        if not is_reached(template, scratch, last_window - first_window + 1):
             continue
         if batch.reached.shape[1] > 0:
             for each in range(at, after):
-                _note_reached(template, batch, scratch, state, each, first_window, last_window)
+                note_reached(template, batch, scratch, state, each, first_window, last_window)
         n_open = last_window - first_window + 1
         if after == at + 1:
             contribute(template, batch, scratch.whole, scratch.real, scratch.scale, 0, state, at, n_open)
@@ -140,7 +140,7 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, after, first_wi
 
 
 @inlined
-def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window):
+def gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window):
     """What the event gets: a trend that it begins, in windows where nothing forbids it, and those that it goes on."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -181,7 +181,7 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
 
 
 @inlined
-def _is_reached(template, scratch, n_windows):
+def is_reached(template, scratch, n_windows):
     """Whether the event is in some trend."""
     found = False
     for window in range(n_windows):
@@ -190,7 +190,7 @@ def _is_reached(template, scratch, n_windows):
 
 
 @inlined
-def _note_reached(template, batch, scratch, state, at, first_window, last_window):
+def note_reached(template, batch, scratch, state, at, first_window, last_window):
     """In which windows a trend comes to the event."""
     n_numbers = template.sizes[N_NUMBERS]
     for window in range(first_window, last_window + 1):
@@ -286,7 +286,7 @@ def store(template, batch, vertices, scratch, state, at, first_window, last_wind
 
 
 @leaf
-def _read_negated(template, batch, sums, state, at):
+def read_negated(template, batch, sums, state, at):
     """An event of a negated pattern: of the trends that end in it the one that starts last counts."""
     n_channels = template.sizes[N_GRAPH_CHANNELS]
     partition = batch.partition[at]
@@ -433,4 +433,16 @@ def _add_ends(template, sums, vertices, results, partition, entry, window, row):
                 )  # fmt: skip
 
 
-__all__ = ["advance", "close", "close_windows", "contribute", "end_order", "pass_on", "store"]
+__all__ = [
+    "advance",
+    "close",
+    "close_windows",
+    "contribute",
+    "end_order",
+    "gather",
+    "is_reached",
+    "note_reached",
+    "pass_on",
+    "read_negated",
+    "store",
+]

@@ -16,11 +16,12 @@ def explain_trends(plan: TrendPlan) -> Iterator[str]:
     yield f"pattern    {print_pattern(plan.query.pattern)}"
     yield from _windows(plan)
     yield from _partitions(plan, (plan,))
+    yield from _skipped(plan)
     yield from _graph(plan)
     yield f"numbers    {', '.join(['trends', *map(_number, plan.numbers)])}: per event and window"
     yield _exactness(plan, f"{plan.n_numbers} numbers in all")
     yield f"cost       {_cost((plan,))}"
-    if not plan.templates.negated:
+    if not plan.templates.negated and not plan.selects:
         yield f"overlaps   {_overlaps(plan)}"
     yield from _having(plan)
 
@@ -54,6 +55,25 @@ def _windows(plan: TrendRowPlan) -> Iterator[str]:
         f"windows    (k * {plan.slide_ms}, k * {plan.slide_ms} + {plan.within_ms}] ms for every whole k; an event is "
         f"in at most {plan.n_windows}, which share one graph"
     )
+
+
+def _skipped(plan: TrendPlan) -> Iterator[str]:
+    """What a trend may skip; under skip till any match nothing is to be said."""
+    match plan.strategy:
+        case ast.Strategy.SKIP_TILL_NEXT_MATCH:
+            yield (
+                "skips      what nothing takes: an event is followed until one of the transitions with * is, of which "
+                "the edge predicates hold; then it is forgotten, in all windows"
+            )
+            if any(isinstance(node, ast.Alternative | ast.Repeat) for node in ast.walk(plan.query.pattern)):
+                yield "           each way to read OR, ?, * and {n,m} skips for itself: it has states of its own"
+        case ast.Strategy.PARTITION_CONTIGUITY:
+            yield (
+                "skips      events of other partitions: an event is followed by the next one of its partition, of any "
+                "type of the schema, or not at all"
+            )
+        case ast.Strategy.STRICT_CONTIGUITY:
+            yield "skips      nothing: an event is followed by the next one of the stream or not at all"
 
 
 def _partitions(plan: TrendRowPlan, parts: Sequence[TrendPlan]) -> Iterator[str]:
@@ -123,7 +143,9 @@ def _local(query: ast.Query, variable: str) -> str:
 
 def _transition(plan: TrendPlan, join: Join) -> Iterator[str]:
     template = plan.templates.positive
-    yield f"  {_names(template, join.source, join.target)}{_without(join.cuts)}: {join.way.summary}, {join.way.cost}"
+    takes = "*" if (join.source, join.target) in template.taking else ""
+    names = f"{_names(template, join.source, join.target)}{takes}"
+    yield f"  {names}{_without(join.cuts)}: {join.way.summary}, {join.way.cost}"
     for predicate in join.predicates:
         yield f"      edge    {print_expression(predicate)}"
 
@@ -154,14 +176,20 @@ def _overlaps(plan: TrendPlan) -> str:
     )
 
 
+_DEAREST_FIRST = (JoinWay.SCAN, JoinWay.NEXT, JoinWay.INDEX, JoinWay.ADJACENT, JoinWay.SUM)
+
+
 def _cost(plans: Sequence[TrendPlan]) -> str:
     ways = {join.way for plan in plans for join in plan.joins} | {plan.end_way for plan in plans}
-    dearest = next(way for way in (JoinWay.SCAN, JoinWay.INDEX, JoinWay.SUM) if way in ways)
+    dearest = next(way for way in _DEAREST_FIRST if way in ways)
     per = "per event and window"
+    m = "events of its state and partition from which none was taken yet: what is taken is forgotten"
     n = "n events of its state, partition and windows"
     return {
         JoinWay.SUM: f"O(1) {per}, no event is kept",
         JoinWay.INDEX: f"O(log n) {per}, of {n}",
+        JoinWay.NEXT: f"O(m) {per}, of m {m}",
+        JoinWay.ADJACENT: f"O(1) {per}: of each state and partition one event is kept",
         JoinWay.SCAN: f"O(n) {per}, of {n}: other than one inequality between values of two neighbours asks for it",
     }[dearest]
 

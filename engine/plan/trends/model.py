@@ -17,6 +17,8 @@ class JoinWay(Enum):
     SUM = ("a running sum", "O(1)")
     INDEX = ("an index of prefix aggregates by value", "O(log n)")
     SCAN = ("earlier events one by one", "O(n)")
+    NEXT = ("earlier events from which none was taken yet, one by one", "O(m)")
+    ADJACENT = ("the event directly before", "O(1)")
 
     def __init__(self, summary: str, cost: str) -> None:
         self.summary = summary
@@ -144,7 +146,9 @@ class TrendPlan(TrendRowPlan):
     `instant`: negated templates whose trends' latest start is their end. `numbers`: propagated along the template.
     `derived`: programs of values that are compared, each of one event. `n_read_columns`: the first columns of programs,
     those that predicates read; the others are aggregated. `returning`: states of the positive template
-    whose events may be read once more on the way on, where the order of events is not known."""
+    whose events may be read once more on the way on, where the order of events is not known. `breaking`: under
+    partition contiguity all types of the schema, whose events end what goes on in their partition, with the key
+    components that they have."""
 
     templates: Templates
     reads: tuple[VariableReads, ...]
@@ -154,6 +158,23 @@ class TrendPlan(TrendRowPlan):
     derived: tuple[int, ...]
     n_read_columns: int
     returning: frozenset[int]
+    breaking: tuple[tuple[str, frozenset[int]], ...] = ()
+
+    @property
+    def selects(self) -> bool:
+        """Whether an event may be followed by some of the later ones only: under another strategy than skip till any
+        match."""
+        return self.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether none of the stream, or of a partition, may be skipped."""
+        return self.strategy in (ast.Strategy.STRICT_CONTIGUITY, ast.Strategy.PARTITION_CONTIGUITY)
+
+    @property
+    def counts_places(self) -> bool:
+        """Whether events know their place in the stream: under strict contiguity."""
+        return self.strategy is ast.Strategy.STRICT_CONTIGUITY
 
     @property
     def form(self) -> PlanForm:

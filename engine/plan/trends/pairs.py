@@ -28,6 +28,15 @@ def plan_of_trends(resolved: ResolvedQuery) -> TrendPlan | TrendPairPlan:
     """The plan of any query about trends; raises QueryError for what is not evaluated over them."""
     if not isinstance(resolved.query.pattern, ast.Conjunction):
         return trend_plan(resolved)
+    strategy = resolved.query.strategy
+    if strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        assert strategy is not None
+        raise UnsupportedQueryError(
+            f"pairs of trends (AND) under {strategy.value}: what one trend may skip says nothing of the other",
+            resolved.query.clause_span("WHERE"),
+            "skip_till_any_match",
+            "leave the strategy out, or write a query for each part",
+        )
     components = components_of(resolved)
     by_partition = tuple(range(len(components)))
     planners = [TrendPlanner(_part(resolved, part), components) for part in resolved.query.pattern.parts]

@@ -109,7 +109,8 @@ class TrendPlanner:
         """Of the pattern; raises QueryError for trends that are read in ways that the query tells apart, for trends
         without the key, and for clauses that no plan has."""
         self._check_clauses()
-        found = templates_of(self.query.pattern, self._is_told_apart)
+        takes_next = self.query.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH
+        found = templates_of(self.query.pattern, self._is_told_apart, takes_next=takes_next)
         self._check_keys(found.positive)
         return found
 
@@ -128,6 +129,7 @@ class TrendPlanner:
         n_read_columns = self.builder.n_columns
         numbers = self._numbers()
         end_cuts = frozenset[int]().union(*templates.positive.ends.values())
+        self._check_ends(end_cuts, instant)
         assert query.strategy is not None
         assert query.ties is not None
         assert isinstance(query.slide_ms, int)
@@ -163,20 +165,25 @@ class TrendPlanner:
             derived=tuple(self.derived.values()),
             n_read_columns=n_read_columns,
             returning=returning_states(templates.positive, joins),
+            breaking=self._breaking(),
         )
         self._check_size(len(templates.positive.states), plan.n_numbers)
         return plan
 
     def _check_clauses(self) -> None:
         query = self.query
-        if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
-            assert query.strategy is not None
-            raise UnsupportedQueryError(
-                f"trends under {query.strategy.value} are not evaluated by this version",
-                query.clause_span("WHERE"),
-                "skip_till_any_match",
-                "leave the strategy out",
-            )
+        for equivalence in query.equivalences:
+            if equivalence.variable is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+                assert query.strategy is not None
+                raise UnsupportedQueryError(
+                    f"[{equivalence.variable}.{equivalence.attribute}] in trends under {query.strategy.value}: it "
+                    f"makes no partition of the events, so that one of {equivalence.variable} with another value "
+                    "would be skipped by some trends alone",
+                    query.clause_span("WHERE"),
+                    f"[{equivalence.attribute}], in which all events agree",
+                    f"write {equivalence.variable}.{equivalence.attribute} = "
+                    f"NEXT({equivalence.variable}).{equivalence.attribute}, or use skip_till_any_match",
+                )
         n_windows = self._n_windows
         if n_windows > MAX_WINDOWS:
             raise UnsupportedQueryError(
@@ -184,6 +191,19 @@ class TrendPlanner:
                 query.clause_span("SLIDE"),
                 f"at most {MAX_WINDOWS}",
                 "let windows begin further apart, or make them shorter",
+            )
+
+    def _check_ends(self, cuts: Cuts, instant: frozenset[int]) -> None:
+        """What is absent at the end is looked for beside what later events have taken."""
+        strategy = self.query.strategy
+        if strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH and not cuts <= instant:
+            assert strategy is not None
+            raise UnsupportedQueryError(
+                f"under {strategy.value} only the absence of single events at the end of trends is evaluated by this "
+                "version",
+                self.query.pattern.span,
+                "NOT E of one type there",
+                "negate a single component at the end, or use skip_till_any_match",
             )
 
     @property
@@ -231,6 +251,15 @@ class TrendPlanner:
             seen |= after
             todo += after
 
+    def _breaking(self) -> tuple[tuple[str, frozenset[int]], ...]:
+        """See `TrendPlan`."""
+        if self.query.strategy is not ast.Strategy.PARTITION_CONTIGUITY:
+            return ()
+        return tuple(
+            (name, frozenset(k for k, component in enumerate(self.components) if component.attribute in has))
+            for name, has in sorted(self.resolved.schema.types.items())
+        )
+
     # ------------------------------------------------------------- predicates
 
     def _reads(self, variable: str) -> VariableReads:
@@ -257,7 +286,11 @@ class TrendPlanner:
                 programs.append(self.builder.add(predicate))
             else:
                 compared.append(found)
-        if not predicates and cuts <= instant:
+        if self.query.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH:
+            way = JoinWay.NEXT
+        elif self.query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+            way = JoinWay.ADJACENT
+        elif not predicates and cuts <= instant:
             way = JoinWay.SUM
         elif len(compared) == 1 and not programs and not cuts and compared[0].op in _INEQUALITIES:
             way = JoinWay.INDEX

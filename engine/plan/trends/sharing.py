@@ -18,7 +18,9 @@ def intake_meaning(plan: TrendPlan) -> Hashable:
     whatever they return."""
     programs, templates = plan.programs, (plan.templates.positive, *plan.templates.negated)
     return (
+        plan.strategy,
         plan.types,
+        plan.breaking,
         plan.ties,
         tuple(template.states for template in templates),
         plan.components,
@@ -45,6 +47,7 @@ def graph_meaning(plan: TrendPlan) -> Hashable:
             for template in templates
         ),
         tuple((join.source, join.target, join.way, join.compared, join.programs, join.cuts) for join in plan.joins),
+        tuple(sorted(plan.templates.positive.taking)),
         plan.end_way,
         plan.instant,
         plan.returning,

@@ -6,17 +6,19 @@ told apart. A negated part is a template of its own, and stands at the transitio
 
 A trend counts once, however many ways the pattern reads it (Theorem 4.2): where two paths read the same types, the
 template is made deterministic, its states are sets of positions then. That is refused where the query tells the
-positions of a set apart, and where negations depend on the path.
+positions of a set apart, and where negations depend on the path. It is refused under skip till next match, too, where
+each path has skipped events of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import UnsupportedQueryError
 from engine.language import ast
 from engine.language.trend_checks import flat_parts
+from engine.plan.trends.ways import ways_apart
 
 MAX_STATES = 62
 """States of a template with those of its negated parts: a bit for each in 64."""
@@ -38,12 +40,15 @@ class State:
 @dataclass(frozen=True)
 class Template:
     """`starts`, `ends`: states that read the first or last event of a trend, with the negated parts that must be absent
-    before or after it; `transitions`: those that must be absent between two adjacent events."""
+    before or after it; `transitions`: those that must be absent between two adjacent events. `taking`: under skip till
+    next match the transitions after which nothing else may follow the earlier event (SASE+ section 3.2: a loop, or the
+    begin of what comes after a single component); after the others it may be followed once more."""
 
     states: tuple[State, ...]
     starts: dict[int, Cuts]
     ends: dict[int, Cuts]
     transitions: dict[tuple[int, int], Cuts]
+    taking: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def cuts(self) -> Cuts:
@@ -59,14 +64,18 @@ class Templates:
     negated: tuple[Template, ...]
 
 
-def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Templates:
-    """The templates of a pattern; `is_told_apart`: whether the query asks anything of the events of one variable alone.
+def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool], *, takes_next: bool = False) -> Templates:
+    """The templates of a pattern; `is_told_apart`: whether the query asks anything of the events of one variable alone;
+    `takes_next`: under skip till next match.
 
     Raises UnsupportedQueryError for ANY, for a trend that can be read in ways that are told apart, and for
     templates that are too large.
     """
     builder = _Builder(pattern)
-    positive = builder.template(pattern)
+    positive = builder.template(ways_apart(pattern) if takes_next else pattern)
+    if takes_next:
+        positive = replace(positive, taking=frozenset(builder.taking))
+        _check_one_way(positive, pattern)
     negated: list[Template] = []
     while len(negated) < len(builder.negated):
         inner = builder.template(builder.negated[len(negated)])
@@ -93,10 +102,12 @@ class _Builder:
         self._n_states = 0
         self._states: list[State] = []
         self._transitions: list[tuple[int, int, Cuts]] = []
+        self.taking: set[tuple[int, int]] = set()
+        """Of the latest template, where no part may be absent: see `Template`."""
 
     def template(self, pattern: ast.Pattern) -> Template:
         """The template of one pattern; negated parts are added to `negated`."""
-        self._states, self._transitions = [], []
+        self._states, self._transitions, self.taking = [], [], set()
         whole = self._fragment(pattern)
         joined = {(one, other): cuts for (one, other), cuts in self._least(self._transitions, pattern).items()}
         return Template(
@@ -177,6 +188,7 @@ class _Builder:
         firsts: list[tuple[int, Cuts]] = []
         lasts: list[tuple[int, Cuts]] = []
         empty: Cuts | None = _NONE
+        is_single = False
         for part in parts:
             if isinstance(part, ast.Negation):
                 self.negated.append(part.pattern)
@@ -185,7 +197,8 @@ class _Builder:
                 empty = None if empty is None else empty | cut
                 continue
             inner = self._fragment(part)
-            self._join(lasts, inner.firsts)
+            self._join(lasts, inner.firsts, takes=is_single)
+            is_single = isinstance(part, ast.Component) and not part.kleene
             if empty is not None:
                 firsts += [(state, cuts | empty) for state, cuts in inner.firsts]
             if inner.empty is None:
@@ -206,16 +219,19 @@ class _Builder:
         for _ in range(n_copies):
             copy = self._fragment(inner)
             if copies:
-                self._join(copies[-1].lasts, copy.firsts)
+                self._join(copies[-1].lasts, copy.firsts, takes=True)
             copies.append(copy)
         if at_most is None:
-            self._join(copies[-1].lasts, copies[-1].firsts)
+            self._join(copies[-1].lasts, copies[-1].firsts, takes=True)
         lasts = tuple(entry for copy in copies[max(at_least, 1) - 1 :] for entry in copy.lasts)
         return _Fragment(copies[0].firsts, lasts, _NONE if at_least == 0 else None)
 
-    def _join(self, lasts: Iterable[tuple[int, Cuts]], firsts: Iterable[tuple[int, Cuts]]) -> None:
+    def _join(self, lasts: Iterable[tuple[int, Cuts]], firsts: Iterable[tuple[int, Cuts]], *, takes: bool) -> None:
         entering = tuple(firsts)
-        self._transitions += [(one, other, a | b) for one, a in lasts for other, b in entering]
+        found = [(one, other, a | b) for one, a in lasts for other, b in entering]
+        self._transitions += found
+        if takes:
+            self.taking.update((one, other) for one, other, _ in found)
 
 
 # ------------------------------------------------------------- deterministic
@@ -235,6 +251,21 @@ def _unambiguous(template: Template, pattern: ast.Pattern, is_told_apart: Callab
             "leave out one of the repetitions, or the negation",
         )
     return _deterministic(template, pattern, is_told_apart)
+
+
+def _check_one_way(template: Template, pattern: ast.Pattern) -> None:
+    """Under skip till next match."""
+    pair = _ambiguous_pair(template)
+    if pair is not None:
+        one, other = (template.states[state].variable for state in pair)
+        how = f"an event as {one} or as {other}" if one != other else f"an event of {one} in several repetitions"
+        raise UnsupportedQueryError(
+            f"a trend can be read in several ways, {how}, and under skip_till_next_match what it skips depends on "
+            "which",
+            pattern.span,
+            "a pattern that reads each trend in one way",
+            "leave out one of the repetitions, or use skip_till_any_match",
+        )
 
 
 def _ambiguous_pair(template: Template) -> tuple[int, int] | None:

@@ -72,7 +72,7 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         (f"PATTERN SEQ(A, B) WHERE B.x < NEXT(A).x {CLAUSES}", "no event of A comes right after one of B"),
         (f"PATTERN ANY(2, A, B, C) {CLAUSES}", "trends of ANY are not evaluated"),
         ("PATTERN A+ WITHIN 2048 SLIDE 1 EXACT 8000 BITS RETURN COUNT(*)", r"(?s)146 numbers.*fewer bits"),
-        (f"PATTERN A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),
+        (f"PATTERN A+ WHERE skip_till_next_match AND [A.x] {CLAUSES}", "in trends under skip_till_next_match"),
         (f"PATTERN SEQ(C, D) WHERE [g] {CLAUSES}", None),
         (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
         (f"PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.x < NEXT(D).x {CLAUSES}", "inside a negated pattern"),
@@ -150,3 +150,26 @@ def test_windows_of_which_a_part_may_have_larger_numbers_are_not_cut_under_exact
 ) -> None:
     query = compile_query(f"PATTERN A+ WITHIN 10 SLIDE 10 {clauses}", SCHEMA)
     assert query.distribution.sliceable is is_sliceable
+
+
+@pytest.mark.parametrize(
+    ("pattern", "states", "taking"),
+    [
+        ("A+ a", "a", {("a", "a")}),
+        ("SEQ(A a, B b)", "ab", {("a", "b")}),
+        ("SEQ(A+ a, B b)", "ab", {("a", "a")}),
+        ("(SEQ(A+ a, B b))+", "ab", {("a", "a"), ("b", "a")}),
+        ("SEQ((SEQ(A a, B b))+, C c)", "abc", {("a", "b"), ("b", "a")}),
+        ("SEQ(A{2,2} a, B b)", "aab", {("a", "a")}),
+        ("SEQ(A a, C? c, B b)", "abacb", {("a", "b"), ("a", "c"), ("c", "b")}),
+        ("(SEQ(A a, B? b))+", "aba", {("a", "a"), ("a", "b"), ("b", "a")}),
+    ],
+)
+def test_what_takes_an_event_under_skip_till_next_match(
+    pattern: str, states: str, taking: set[tuple[str, str]]
+) -> None:
+    template = plan_of(f"PATTERN {pattern} WHERE skip_till_next_match {CLAUSES}").templates.positive
+    assert sorted(state.variable for state in template.states) == sorted(states)
+    names = {(template.states[one].variable, template.states[other].variable) for one, other in template.taking}
+    assert names == taking
+    assert template.taking <= set(template.transitions)

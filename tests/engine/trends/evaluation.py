@@ -13,7 +13,7 @@ from engine.matching.output.rows import Binding, Expectation, MatchRow
 from engine.matching.protocol import Limits
 from engine.reference import reference_output
 from engine.reference.observed import observe
-from engine.reference.trends import _Trends, _worlds
+from engine.reference.trends import _worlds, trends_among
 from engine.runtime.engine import Engine
 from engine.trends import graph, intake, memory, overlaps
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
@@ -110,7 +110,7 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
     neither cuts nor restarts change that."""
     rows = evaluated(query, case.stream, SCHEMA)
     events = observe(case.stream, SCHEMA)
-    trends = _Trends(query.resolved, frozenset(event.event_id for event in events if not event.is_precise))
+    trends = trends_among(query.resolved, events)
     worlds = [world for _, world in _worlds(query.resolved, events)]
     for row in rows:
         assert row.window is not None

@@ -263,7 +263,7 @@ def test_explain_and_dot_tell_of_each_graph() -> None:
         (f"PATTERN A+ p AND SEQ(A p, A+ q) WHERE [p.x] {CLAUSES}", r"\[p.x\] asks for p"),
         (f"PATTERN A p AND B q WHERE p.x < NEXT(q).x {CLAUSES}", "no event of q comes right after one of p"),
         (f"PATTERN A AND D WHERE [g] {CLAUSES}", "without an event that has all of its key"),
-        (f"PATTERN A+ AND A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),
+        (f"PATTERN A+ AND A+ WHERE skip_till_next_match {CLAUSES}", "under skip_till_next_match"),
         (f"PATTERN (A{{8}} p)+ AND (A{{9}} q)+ {CLAUSES}", "both parts of AND match have a template of 72 states"),
         (f"PATTERN ANY(1, A, B) AND C {CLAUSES}", "trends of ANY are not evaluated"),
     ],

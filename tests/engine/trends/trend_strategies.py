@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,6 +73,26 @@ PATTERNS = (
 )
 
 
+SELECTING = (
+    *PATTERNS,
+    "(SEQ(A, B?))+",
+    "(SEQ(A+, B) OR C)+",
+    "SEQ(A{1,2}, B)",
+    "SEQ(A{2,2}, B)",
+    "((SEQ(A, B)){1,2} OR C)+",
+    "SEQ(A?, B+, C?)",
+    "SEQ(A, (SEQ(B, C*))+, D?)",
+    "(A+)+",
+    "SEQ(A?, NOT C, B)",
+)
+"""Patterns in which strategies differ, too."""
+
+SELECTIVE = ("skip_till_next_match", "skip_till_next_match", "partition_contiguity", "strict_contiguity")
+
+STRATEGIES = ("", "", "", *SELECTIVE)
+"""Selection strategies, "" where the query names none."""
+
+
 SHARED_PAIRS = ("A+ AND SEQ(A, B)", "(A OR B)+ AND SEQ(A, B+)", "SEQ(A+, NOT C, B) AND A+", "A+ AND A{1,3} a2")
 """Of one name in both parts, or of names of which little may be asked."""
 
@@ -105,7 +126,7 @@ def _positive(pattern: str) -> list[str]:
 @st.composite
 def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
     """Queries are syntactically right; some are refused by the planner."""
-    query = draw(_queries(PATTERNS))
+    query = draw(_queries(PATTERNS, STRATEGIES))
     rows = draw(_events(max_events))
     cuts = draw(st.sets(st.integers(0, 14), max_size=4))
     return TrendCase(query, rows, tuple(sorted(cuts)))
@@ -144,6 +165,86 @@ def _called(pattern: ast.Pattern, others: set[str] | None) -> ast.Pattern:
         is_same = others is not None and pattern.variable not in others
         return pattern if is_same else replace(pattern, variable=f"{pattern.variable}_other")
     return with_children(pattern, lambda part: _called(part, others))
+
+
+@st.composite
+def selecting_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
+    """Under another strategy than skip till any match, seldom refused, with long windows, so that there are trends."""
+    pattern = draw(st.sampled_from(SELECTING))
+    variables = _positive(pattern)
+    where = draw(st.lists(st.one_of(_neighbours(variables), _predicates(variables)), max_size=1))
+    key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
+    group = draw(st.sampled_from(["", "", "", "GROUP BY g", "GROUP BY g, h"]))
+    conditions = [draw(st.sampled_from(SELECTIVE)), *([key] if key else []), *where]
+    asked = draw(st.lists(st.sampled_from(_returned(draw(st.sampled_from(variables)))), max_size=8, unique=True))
+    ends = f"{draw(st.sampled_from(['', 'TIES SOURCE']))} {draw(st.sampled_from(['', '', '', 'EXACT']))}"
+    query = (
+        f"PATTERN {pattern} WHERE {' AND '.join(conditions)} {group} WITHIN {draw(st.integers(8, 16))} "
+        f"SLIDE {draw(st.integers(2, 9))} {ends} RETURN {', '.join(dict.fromkeys([*asked, 'COUNT(*)']))}"
+    )
+    rows = draw(_events(max_events, min_events=4, types="AAAABBBCCD", has_null_keys=draw(st.booleans())))
+    return TrendCase(query, rows, tuple(sorted(draw(st.sets(st.integers(0, 14), max_size=4)))))
+
+
+ALIKE = (
+    "A+ a",
+    "SEQ(A a, B b)",
+    "SEQ(A+ a, B b)",
+    "SEQ(A a, B+ b)",
+    "SEQ(A a, B+ b, C c)",
+    "SEQ(D d, A+ a, B b)",
+    "(SEQ(A+ a, B b))+",
+    "(A a OR B b)+",
+    "SEQ(A+ a, C? c, B b)",
+    "SEQ(A a, C* c, B b)",
+    "A{2,} a",
+    "A{1,3} a",
+    "SEQ(A{1,2} a, B b)",
+    "SEQ(A{2,2} a, B b)",
+    "(SEQ(A a, B? b))+",
+    "SEQ(A? a, B+ b, C? c)",
+    "((SEQ(A a, B b)){1,2} OR C c)+",
+    "SEQ(A a, (SEQ(B b, C* c))+, D? d)",
+    "A+ a OR SEQ(A q, B+ b)",
+    "SEQ(A+ a, NOT C c, B b)",
+    "(SEQ(A+ a, NOT C c, B b))+",
+    "SEQ(A a, NOT SEQ(C c, D d), B+ b)",
+)
+"""Patterns of which a match binds each sequence of events once, so that matches are as many as trends."""
+
+ALIKE_IN = {
+    "A+ a": [("a.x {} NEXT(a).x", "a[i-1].x {} a[i].x")],
+    "SEQ(A a, B b)": [("a.x {} NEXT(b).x", "a.x {} b.x")],
+    "SEQ(A+ a, B b)": [("a.x {} NEXT(a).x", "a[i-1].x {} a[i].x"), ("a.x {} NEXT(b).x", "a[a.len].x {} b.x")],
+    "SEQ(A a, B+ b)": [("b.x {} NEXT(b).x", "b[i-1].x {} b[i].x"), ("a.x {} NEXT(b).x", "a.x {} b[1].x")],
+    "SEQ(A a, B+ b, C c)": [("b.x {} NEXT(b).x", "b[i-1].x {} b[i].x"), ("b.x {} NEXT(c).x", "b[b.len].x {} c.x")],
+}
+"""What is asked of neighbours, of trends and of matches."""
+
+
+@st.composite
+def alike_cases(draw: st.DrawFn, max_events: int = 9) -> tuple[TrendCase, str]:
+    """A query that counts trends, and the same about matches."""
+    pattern = draw(st.sampled_from(ALIKE))
+    key = draw(st.sampled_from(["", "", "[g]"]))
+    strategy = draw(st.sampled_from((*SELECTIVE, "skip_till_any_match")))
+    predicate = of_match = ""
+    if pattern in ALIKE_IN and draw(st.booleans()):
+        forms = draw(st.sampled_from(ALIKE_IN[pattern]))
+        op = draw(st.sampled_from(["<", "<=", ">", "!="]))
+        predicate, of_match = (form.format(op) for form in forms)
+    ends = (
+        f"WITHIN {draw(st.integers(6, 14))} SLIDE {draw(st.integers(2, 9))} "
+        f"TIES {draw(st.sampled_from(['STRICT', 'SOURCE']))}"
+    )
+
+    def query(pattern: str, *conditions: str, returns: str = "") -> str:
+        where = " AND ".join(each for each in (strategy, *conditions) if each)
+        return f"PATTERN {pattern} WHERE {where} {ends} {returns}"
+
+    rows = draw(_events(max_events, min_events=4, types="AAAABBBCCD", has_null_keys=draw(st.booleans())))
+    case = TrendCase(query(pattern, key, predicate, returns="RETURN COUNT(*) AS n"), rows, ())
+    return case, query(re.sub(r"([+*]|[{][0-9,]+[}]) ([a-z])\b", r"\1 \2[]", pattern), key, of_match)
 
 
 @st.composite
@@ -188,7 +289,8 @@ def sharing_cases(draw: st.DrawFn, max_events: int = 9, max_width_ms: int = 0) -
     variables = _positive(pattern)
     predicates = draw(st.lists(_predicates(variables), max_size=1))
     key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
-    where = [key, *predicates] if key else predicates
+    strategy = "" if max_width_ms else draw(st.sampled_from(STRATEGIES))
+    where = [each for each in (strategy, key, *predicates) if each]
     windows = draw(st.lists(st.tuples(st.integers(4, 8), st.integers(1, 5)), min_size=1, max_size=2))
     groups = draw(st.lists(st.sampled_from(["", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]), min_size=1, max_size=2))
     ties = draw(st.sampled_from(["", "TIES SOURCE"]))
@@ -220,13 +322,14 @@ def _returned(v: str) -> list[str]:
 
 
 @st.composite
-def _queries(draw: st.DrawFn, patterns: Sequence[str]) -> str:
+def _queries(draw: st.DrawFn, patterns: Sequence[str], strategies: Sequence[str] = ("",)) -> str:
     pattern = draw(st.sampled_from(patterns))
     variables = _positive(pattern)
     predicates = draw(st.lists(_predicates(variables), max_size=2))
     keys = draw(st.sampled_from(["", "", "[g]", "[g, h]", "[h]", f"[{variables[0]}.x]"]))
     group = draw(st.sampled_from(["", "", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]))
-    where = [keys, *predicates] if keys else predicates
+    strategy = draw(st.sampled_from(strategies))
+    where = [each for each in (strategy, keys, *predicates) if each]
     within = draw(st.integers(1, 8))
     slide = draw(st.integers(1, 9))
     ties = draw(st.sampled_from(["", "TIES SOURCE"]))
@@ -278,12 +381,17 @@ def _events(
 
 
 __all__ = [
+    "ALIKE",
     "PATTERNS",
     "SCHEMA",
+    "SELECTING",
+    "STRATEGIES",
     "SharingCase",
     "TrendCase",
+    "alike_cases",
     "overlap_cases",
     "pair_cases",
+    "selecting_cases",
     "sharing_cases",
     "trend_cases",
 ]
