@@ -59,7 +59,7 @@ live: warm ## clustercep beside the mini cluster: are its faults found while the
 	$(call beside_cluster,tests/live/test_live.py)
 
 .PHONY: live-daemons
-live-daemons: warm ## the same with faults of daemons, containers, masters and queues (13 minutes on 2 idle cores, estimated)
+live-daemons: warm ## the same with faults of daemons, containers, masters and queues (11 minutes on 2 cores)
 	$(call beside_cluster,tests/live/test_daemons.py)
 
 .PHONY: live-spark

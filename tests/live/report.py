@@ -32,10 +32,13 @@ def lines(observed: Observed) -> Iterator[str]:
 
 
 def daemon_lines(observed: DaemonsObserved) -> Iterator[str]:
-    """Per fault and query: how long after it began the alert was stored, and what it says."""
+    """Per fault and query: how long after it began the alert was stored, and what it says; or that an alert of a fault
+    before it, about the same, goes on."""
     yield f"{'fault':<22}{'query':<32}{'stored after':>13}  says"
     for fault, alert in observed.verdict.found:
-        yield f"{fault.fault:<22}{fault.query:<32}{_seconds(alert.raised_ms - fault.from_ms):>13}  {alert.summary}"
+        after_ms = alert.raised_ms - fault.from_ms
+        stored = _seconds(after_ms) if after_ms >= 0 else "goes on"
+        yield f"{fault.fault:<22}{fault.query:<32}{stored:>13}  {alert.summary}"
     yield from _verdict_lines(observed.verdict)
     for of, further in observed.verdict.secondary:
         yield f"further, of {of.fault}: {further.query}: {further.summary}"
