@@ -2,6 +2,6 @@
 
 from engine.reference.composition import reference_cascade
 from engine.reference.matches import ReferenceMatch, reference_matches
-from engine.reference.output import ReferenceRow, reference_output
+from engine.reference.rows.output import ReferenceRow, reference_output
 
 __all__ = ["ReferenceMatch", "ReferenceRow", "reference_cascade", "reference_matches", "reference_output"]

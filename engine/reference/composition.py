@@ -17,7 +17,7 @@ from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
 from engine.reference.observed import ObservedEvent, exact, observe
-from engine.reference.output import ROUNDING, ReferenceRow, rows_with_ends
+from engine.reference.rows.output import ROUNDING, ReferenceRow, rows_with_ends
 
 AFTER_EVENTS = 2**31 - 1
 """Source rank of matches."""

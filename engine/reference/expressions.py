@@ -72,7 +72,7 @@ def evaluate(expression: ast.Expression, binding: Binding, i: int, aggregates: A
         case ast.Not(operand=operand):
             return _not(truth_of(operand))
         case ast.TrendAggregate():
-            raise AssertionError("aggregates over trends have their values in engine.reference.trends")
+            raise AssertionError("aggregates over trends have their values in engine.reference.trends.aggregates")
         case ast.Parameter(name=name):
             raise UnsupportedQueryError(f"parameter :{name} has no value", expression.span)
 

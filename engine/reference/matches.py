@@ -24,11 +24,11 @@ from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates, Binding, truth
 from engine.reference.found import FoundMatch
 from engine.reference.observed import ObservedEvent, observe
-from engine.reference.pattern_runs import PatternRuns
 from engine.reference.placement import Placement
 from engine.reference.places import Bound, Bounds, Kind, Nested, Step, nested_ids
-from engine.reference.returned import returned_values
-from engine.reference.runs import runs_matches
+from engine.reference.rows.returned import returned_values
+from engine.reference.runs.pattern import PatternRuns
+from engine.reference.runs.sequence import runs_matches
 from engine.reference.shape import Items, Shape, Slot, is_plain, shape_of, slots_of
 
 

@@ -15,7 +15,7 @@ from benchmarks.imprecise.hadoop import cases
 from engine import Engine, compile_query
 from engine.events import EventBatch
 from engine.matching.output.rows import MatchRow
-from engine.reference.output import ReferenceRow, reference_output
+from engine.reference.rows.output import ReferenceRow, reference_output
 
 TINY = Cluster(
     n_nodes=20,

@@ -12,7 +12,7 @@ from engine.kernels.confidence.sequences import TOLERANCE
 from engine.language.parser import parse
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.reference import ReferenceRow, reference_matches, reference_output
-from engine.reference.output import ROUNDING
+from engine.reference.rows.output import ROUNDING
 from tests.engine.strategies import ANY, PRECISE, SCHEMA, Case, QueryScope, StreamScope, cases
 from tests.examples import examples
 

@@ -14,10 +14,10 @@ from engine.reference.any_match import Search
 from engine.reference.conditions import Keys, conditions_of
 from engine.reference.contexts import scoped
 from engine.reference.observed import observe
-from engine.reference.pattern_runs import PatternRuns
 from engine.reference.placement import Placement
 from engine.reference.places import nested_ids
-from engine.reference.runs import runs_matches
+from engine.reference.runs.pattern import PatternRuns
+from engine.reference.runs.sequence import runs_matches
 from engine.reference.shape import Slot, is_plain, shape_of, slots_of
 from tests.engine.strategies import PRECISE, SCHEMA, Case, QueryScope, cases
 from tests.examples import examples

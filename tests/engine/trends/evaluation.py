@@ -13,7 +13,7 @@ from engine.matching.output.rows import Binding, Expectation, MatchRow
 from engine.matching.protocol import Limits
 from engine.reference import reference_output
 from engine.reference.observed import observe
-from engine.reference.trends import _worlds, trends_among
+from engine.reference.trends.aggregates import _worlds, trends_among
 from engine.runtime.engine import Engine
 from engine.trends import graph, intake, memory, overlaps
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase

@@ -13,7 +13,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow, flat_ids
 from engine.plan.automaton.model import AutomatonPlan
-from engine.reference.output import ReferenceRow, reference_output
+from engine.reference.rows.output import ReferenceRow, reference_output
 from engine.runtime.engine import Engine
 from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases, deliveries
 

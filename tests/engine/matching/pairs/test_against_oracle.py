@@ -14,7 +14,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Limits
-from engine.reference.output import ReferenceRow, reference_output
+from engine.reference.rows.output import ReferenceRow, reference_output
 from engine.runtime.engine import Engine
 from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance

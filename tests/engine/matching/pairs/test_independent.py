@@ -23,7 +23,7 @@ from engine.matching.pairs.independent import IndependentBlock
 from engine.matching.protocol import Limits
 from engine.plan import evaluation
 from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
-from engine.reference.output import reference_output
+from engine.reference.rows.output import reference_output
 from engine.runtime.engine import Engine
 from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance

@@ -16,7 +16,7 @@ from engine.matching.pairs.listing import Pair
 from engine.matching.pairs.possible import PossibleBlock
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
-from engine.reference.output import ReferenceRow, reference_output
+from engine.reference.rows.output import ReferenceRow, reference_output
 from tests.conformance.comparison import Tally, compare
 from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams
 from tests.examples import each_drawn_anew, examples

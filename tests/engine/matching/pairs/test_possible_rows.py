@@ -20,7 +20,7 @@ from engine.reference.existence import share_with_any
 from engine.reference.found import FoundMatch
 from engine.reference.matches import find_matches
 from engine.reference.observed import observe
-from engine.reference.output import key_of
+from engine.reference.rows.output import key_of
 from tests.engine.strategies import ANY, IMPRECISE, PRECISE, SCHEMA, SKEWED, WEIGHTED, Case, QueryScope, cases
 from tests.examples import examples
 

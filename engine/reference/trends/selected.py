@@ -15,8 +15,8 @@ from typing import Protocol
 from engine.events import EventSchema
 from engine.language import ast
 from engine.reference.observed import ObservedEvent
+from engine.reference.runs.states import Edge, State, edges, first_edges, is_finished, may_end, may_ignore
 from engine.reference.shape import Items, shape_of
-from engine.reference.states import Edge, State, edges, first_edges, is_finished, may_end, may_ignore
 
 Read = tuple[ObservedEvent, str]
 """An event, and the variable that reads it."""

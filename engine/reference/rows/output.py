@@ -18,15 +18,15 @@ from engine.language.resolver import ResolvedQuery
 from engine.reference.conditions import Keys
 from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
-from engine.reference.forms import FORMS, Outcome, key_of
 from engine.reference.found import FoundMatch
 from engine.reference.matches import find_matches, fitting, listing_order
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.places import Nested
-from engine.reference.returned import returned_values
-from engine.reference.selection import selected
-from engine.reference.trends import TrendRow, trend_rows
-from engine.reference.windows import Window, windows_of
+from engine.reference.rows.forms import FORMS, Outcome, key_of
+from engine.reference.rows.returned import returned_values
+from engine.reference.rows.selection import selected
+from engine.reference.rows.windows import Window, windows_of
+from engine.reference.trends.aggregates import TrendRow, trend_rows
 
 ROUNDING = Fraction(1, 10**12)
 """By so much a confidence may miss a threshold and meet it still: runtimes compute in doubles."""

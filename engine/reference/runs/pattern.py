@@ -17,9 +17,9 @@ from engine.reference.conditions import Keys
 from engine.reference.contexts import ScopedCondition
 from engine.reference.observed import ObservedEvent
 from engine.reference.places import Bound, Bounds, precedes
-from engine.reference.runs import partitions
+from engine.reference.runs.sequence import partitions
+from engine.reference.runs.states import Edge, State, edges, first_edges, is_finished, may_end, may_ignore, open_lists
 from engine.reference.shape import Items, slots_of
-from engine.reference.states import Edge, State, edges, first_edges, is_finished, may_end, may_ignore, open_lists
 from engine.reference.worlds import can_be_before
 
 

@@ -13,7 +13,7 @@ Where times are intervals this holds in each possible world, one for each choice
 values over all worlds, an average is the quotient of two of them, least and greatest values are those of any world.
 
 Under other strategies than skip till any match a trend is, beside that, what a run selects: see
-`engine.reference.trend_runs`.
+`engine.reference.trends.selected`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.language.resolver import ResolvedQuery
 from engine.language.trend_checks import flat_parts, trend_aggregates, variables_of
 from engine.reference.expressions import evaluate, truth
 from engine.reference.observed import ObservedEvent
-from engine.reference.trend_runs import Named, named, selected
+from engine.reference.trends.selected import Named, named, selected
 
 Reading = tuple[tuple[ObservedEvent, str], ...]
 """Events in order, each with the variable that reads it."""

@@ -1,0 +1,1 @@
+"""From matches to rows: windows, selection, output forms, the values of RETURN."""

@@ -1,0 +1,1 @@
+"""Runs of the strategies that skip nothing or till the next match."""
