@@ -29,11 +29,11 @@ JSON_POSITION_VERSION = 1
 ROTATION = re.compile(r"\.\d+$")
 
 MAX_READ_CONTAINERS = 1_000
+"""So many are read before their events are taken out and those that are over are given up."""
 MASTER_ENDS = "_000001"
 """How ids of containers end that run an ApplicationMaster."""
 SILENCE_CLOCK = "poll:container_log"
 """That a log does not grow is seen by the process that polls."""
-"""So many are read before their events are taken out and those that are over are given up."""
 
 CONTAINERS = pa.schema(
     [

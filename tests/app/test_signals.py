@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.commands.query_tests import engine_rows
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.schema import event_table, load_event_types
 from engine.events import EventBatch
+from tests.collectors import reducer_logs as logs
 from tests.collectors.jmx.daemons import T0, Daemon, cluster, collector_of
 
 ROOT = Path(__file__).parents[2]
@@ -167,3 +169,18 @@ def test_the_document_of_signals_has_a_row_for_each_and_names_what_exists() -> N
 
 def test_every_query_over_daemons_is_in_the_document() -> None:
     assert all(f"`{name}`" in SIGNALS for name in TEXTS)
+
+
+def test_a_reducer_whose_log_just_stops_is_told_with_its_host_its_job_and_since_when(tmp_path: Path) -> None:
+    text = logs.hadoop3_logs()["syslog.shuffle"]
+    logs.write_log(tmp_path, text[: text.index("node2:13562 freed")])
+    reader = ContainerLogCollector(ContainerLogOptions(tmp_path, abandon_ms=10_000))
+    started_ms = logs.DAY_MS + 60_000
+    polls = [reader.poll(started_ms + n * 4_000).events for n in range(8)]  # it is not older than the first of them
+    texts = {"reducer-silent": (ROOT / "queries" / "reducer-silent.cep").read_text(encoding="utf-8")}
+    evaluate = engine_rows(load_event_types())
+    rows = evaluate("reducer-silent", texts, {"unended": 15_000}, EventBatch.concat(polls).sorted())
+    (told,) = [row.values for row in rows]
+    assert (told["host"], told["attempt_id"]) == ("node4", logs.REDUCER)
+    assert told["job_id"] == "job_1700000000000_0007"
+    assert (told["since_ms"], told["silent_ms"]) == (started_ms, 12_000)

@@ -18,7 +18,14 @@ LOCALISATION_S = 22
 """A busy machine needs up to 14 s for the files of any job."""
 MAX_CALL_MS = 800.0
 """A busy machine needs up to 700 ms for the calls of a job that is submitted."""
-DISABLED = ("containers-failing-host", "hdfs-files-growing", "hdfs-standby-late", "masters-slow", "speculation-wasted")
+DISABLED = (
+    "containers-failing-host",
+    "hdfs-files-growing",
+    "hdfs-standby-late",
+    "masters-slow",
+    "reducer-silent",
+    "speculation-wasted",
+)
 """As shipped: they have no usual threshold. The others of them get one here."""
 MAX_FULL = 0.15
 """Of a DataNode; of all three a third of that."""
