@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from app.errors import ConfigError, ConfigProblem
 from app.live.clock_skew import ClockSkewBounds
@@ -14,7 +15,7 @@ from app.live.intake import Source
 from app.process.serving.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
-from collectors.base import OptionError, SourceUnavailableError
+from collectors.base import Collector, OptionError, SourceUnavailableError
 from collectors.client.job_client_log import JobClientLogCollector, JobClientLogOptions
 from collectors.ganglia.gmond import GmondCollector, GmondOptions
 from collectors.ganglia.gmond_link import Ask
@@ -40,6 +41,14 @@ from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from collectors.rest.yarn_timeline import YarnTimelineCollector, YarnTimelineOptions
 from collectors.sources import LIVE_SOURCES, SPECS, Samples
 from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Options = TypeVar("_Options", bound="DataclassInstance")
+
+_OF_POLLING = ("enabled", "interval_ms")
+"""Settings of every source that its collector does not see."""
 
 
 @dataclass(frozen=True)
@@ -113,19 +122,31 @@ class _MissingError(Exception):
     """A key that an enabled source needs."""
 
 
-def _job_history(settings: Settings, rank: int) -> Source:
-    section = settings.sources.job_history
-    if not section.directories:
-        raise _MissingError("directories")
-    options = JobHistoryOptions(
-        roots=section.directories,
-        lateness_ms=section.lateness_ms,
-        source_rank=rank,
-        quiet_ms=section.quiet_ms,
-        hold_future=section.hold_future,
-        counters=section.counters,
-    )
-    return Source(JobHistoryCollector(options))
+def _of_folder(
+    name: str,
+    options_of: type[_Options],
+    collector_of: Callable[[_Options], Collector],
+    folder: tuple[str, str] = ("directory", "root"),
+) -> Callable[[Settings, int], Source]:
+    """Builder of a source that follows the files of a folder, whose name as a setting and as an option is given.
+
+    Every other setting is an option of the same name; one that is null is left to the options' own default.
+    """
+    key_of_folder, _ = folder
+    names = dict([folder, ("time_zone", "zone")])
+    has_hosts = "hosts" in {field.name for field in fields(options_of)}
+
+    def build(settings: Settings, rank: int) -> Source:
+        section: SourceSettings = getattr(settings.sources, name)
+        if not getattr(section, key_of_folder):
+            raise _MissingError(key_of_folder)
+        chosen = {names.get(key, key): value for key, value in section if key not in _OF_POLLING and value is not None}
+        chosen["source_rank"] = rank
+        if has_hosts:
+            chosen["hosts"] = settings.sources.hosts
+        return Source(collector_of(options_of(**chosen)))
+
+    return build
 
 
 def _ganglia_rrd(settings: Settings, rank: int) -> Source:
@@ -177,99 +198,6 @@ def _gmond_udp(settings: Settings, rank: int) -> Source:
         hosts=settings.sources.hosts,
     )
     return Source(GmondUdpCollector(options))
-
-
-def _container_log(settings: Settings, rank: int) -> Source:
-    section = settings.sources.container_log
-    if section.directory is None:
-        raise _MissingError("directory")
-    options = ContainerLogOptions(
-        root=section.directory,
-        layout=section.layout,
-        roles=section.roles,
-        host=section.host,
-        hosts=settings.sources.hosts,
-        zone=section.time_zone,
-        lateness_ms=section.lateness_ms,
-        source_rank=rank,
-        hold_ms=section.hold_ms,
-        abandon_ms=section.abandon_ms,
-        revisit_ms=section.revisit_ms,
-        hold_future=section.hold_future,
-    )
-    return Source(ContainerLogCollector(options))
-
-
-def _daemon_log(settings: Settings, rank: int) -> Source:
-    section = settings.sources.daemon_log
-    if section.directory is None:
-        raise _MissingError("directory")
-    options = DaemonLogOptions(
-        root=section.directory,
-        hosts=settings.sources.hosts,
-        zone=section.time_zone,
-        lateness_ms=section.lateness_ms,
-        source_rank=rank,
-        client_trace=section.client_trace,
-        hold_future=section.hold_future,
-    )
-    if section.name_pattern is not None:
-        options = replace(options, name_pattern=section.name_pattern)
-    return Source(DaemonLogCollector(options))
-
-
-def _hdfs_audit(settings: Settings, rank: int) -> Source:
-    section = settings.sources.hdfs_audit
-    if section.directory is None:
-        raise _MissingError("directory")
-    options = HdfsAuditOptions(
-        root=section.directory,
-        host=section.host,
-        hosts=settings.sources.hosts,
-        zone=section.time_zone,
-        lateness_ms=section.lateness_ms,
-        source_rank=rank,
-        hold_future=section.hold_future,
-    )
-    if section.name_pattern is not None:
-        options = replace(options, name_pattern=section.name_pattern)
-    return Source(HdfsAuditCollector(options))
-
-
-def _job_client_log(settings: Settings, rank: int) -> Source:
-    section = settings.sources.job_client_log
-    if section.directory is None:
-        raise _MissingError("directory")
-    options = JobClientLogOptions(
-        root=section.directory,
-        host=section.host,
-        hosts=settings.sources.hosts,
-        zone=section.time_zone,
-        lateness_ms=section.lateness_ms,
-        source_rank=rank,
-        hold_ms=section.hold_ms,
-        abandon_ms=section.abandon_ms,
-        revisit_ms=section.revisit_ms,
-        hold_future=section.hold_future,
-    )
-    if section.name_pattern is not None:
-        options = replace(options, name_pattern=section.name_pattern)
-    return Source(JobClientLogCollector(options))
-
-
-def _spark_events(settings: Settings, rank: int) -> Source:
-    section = settings.sources.spark_events
-    if section.directory is None:
-        raise _MissingError("directory")
-    options = SparkEventsOptions(
-        root=section.directory,
-        hosts=settings.sources.hosts,
-        lateness_ms=section.lateness_ms,
-        source_rank=rank,
-        quiet_ms=section.quiet_ms,
-        hold_future=section.hold_future,
-    )
-    return Source(SparkEventsCollector(options))
 
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
@@ -414,12 +342,12 @@ def _readings(
 
 
 BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
-    "job_history": _job_history,
-    "container_log": _container_log,
-    "daemon_log": _daemon_log,
-    "hdfs_audit": _hdfs_audit,
-    "job_client_log": _job_client_log,
-    "spark_events": _spark_events,
+    "job_history": _of_folder("job_history", JobHistoryOptions, JobHistoryCollector, ("directories", "roots")),
+    "container_log": _of_folder("container_log", ContainerLogOptions, ContainerLogCollector),
+    "daemon_log": _of_folder("daemon_log", DaemonLogOptions, DaemonLogCollector),
+    "hdfs_audit": _of_folder("hdfs_audit", HdfsAuditOptions, HdfsAuditCollector),
+    "job_client_log": _of_folder("job_client_log", JobClientLogOptions, JobClientLogCollector),
+    "spark_events": _of_folder("spark_events", SparkEventsOptions, SparkEventsCollector),
     "yarn_rest": _yarn_rest,
     "yarn_timeline": _yarn_timeline,
     "ganglia_rrd": _ganglia_rrd,

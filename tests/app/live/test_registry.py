@@ -61,6 +61,64 @@ def test_a_replay_asks_no_source_that_was_not_recorded(tmp_path: Path) -> None:
     assert set(build_sources(replayed)) == {"job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd"}
 
 
+OF_FOLDERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "job_history": (
+        {"directories": ["one", "two"], "quiet": "1 s", "counters": True},
+        {"quiet_ms": 1_000, "counters": True},
+    ),
+    "container_log": (
+        {"layout": "{container}/{role}", "roles": ["log"], "host": "n1", "time_zone": "Asia/Tokyo", "hold": "1 s",
+         "abandon": "2 s", "revisit": "3 s"},
+        {"layout": "{container}/{role}", "roles": ("log",), "host": "n1", "zone": "Asia/Tokyo", "hold_ms": 1_000,
+         "abandon_ms": 2_000, "revisit_ms": 3_000},
+    ),
+    "daemon_log": (
+        {"name_pattern": "(?P<host>.+)", "time_zone": "Asia/Tokyo", "client_trace": False},
+        {"name_pattern": "(?P<host>.+)", "zone": "Asia/Tokyo", "client_trace": False},
+    ),
+    "hdfs_audit": (
+        {"host": "nn1", "name_pattern": "audit", "time_zone": "Asia/Tokyo"},
+        {"host": "nn1", "name_pattern": "audit", "zone": "Asia/Tokyo"},
+    ),
+    "job_client_log": (
+        {"host": "edge1", "name_pattern": "out", "time_zone": "Asia/Tokyo", "hold": "1 s", "abandon": "2 s",
+         "revisit": "3 s"},
+        {"host": "edge1", "name_pattern": "out", "zone": "Asia/Tokyo", "hold_ms": 1_000, "abandon_ms": 2_000,
+         "revisit_ms": 3_000},
+    ),
+    "spark_events": ({"quiet": "1 s"}, {"quiet_ms": 1_000}),
+}  # fmt: skip
+"""Of each source that follows files: settings, and the options that they are."""
+
+
+@pytest.mark.parametrize("name", OF_FOLDERS)
+def test_every_setting_of_a_source_of_files_is_an_option_of_its_collector(name: str, tmp_path: Path) -> None:
+    given, expected = OF_FOLDERS[name]
+    folder = {"directory": tmp_path} if name != "job_history" else {}
+    every = {"enabled": True, "interval": "9 s", "lateness": "4 s", "hold_future": False, **folder, **given}
+    assert {key.removesuffix("_ms") for key in type(getattr(Sources(), name)).model_fields} == set(every)
+    settings = Settings(sources=Sources.model_validate({name: every, "hosts": {"n1": "node1"}}))
+    options: Any = build_sources(settings)[name].source._collector._options  # type: ignore[attr-defined]
+    rest = {"lateness_ms": 4_000, "hold_future": False, "source_rank": source_ranks(settings)[name]}
+    assert {key: getattr(options, key) for key in (*expected, *rest)} == expected | rest
+    if name == "job_history":
+        assert options.roots == settings.sources.job_history.directories
+    else:
+        assert (options.root, dict(options.hosts)) == (tmp_path, {"n1": "node1"})
+
+
+@pytest.mark.parametrize("name", OF_FOLDERS)
+def test_what_a_source_of_files_is_not_told_is_as_its_options_have_it(name: str, tmp_path: Path) -> None:
+    """But the folder, which it needs."""
+    folder = {"directories": [tmp_path]} if name == "job_history" else {"directory": tmp_path}
+    settings = Settings(sources=Sources.model_validate({name: {"enabled": True, **folder}}))
+    options: Any = build_sources(settings)[name].source._collector._options  # type: ignore[attr-defined]
+    root = {"roots": options.roots} if name == "job_history" else {"root": tmp_path}
+    assert options == type(options)(**root, source_rank=source_ranks(settings)[name])
+    with pytest.raises(ConfigError, match=rf"sources\.{name}\.director\w+: found nothing; expected a value"):
+        build_sources(Settings(sources=Sources.model_validate({name: {"enabled": True}})))
+
+
 def prometheus(**settings: Any) -> Settings:
     return Settings(sources=Sources.model_validate({"prometheus": {"enabled": True, **settings}}))
 
