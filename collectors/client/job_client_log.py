@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
+from collectors.base import Collected, ProblemLog, next_watermark, printable, read_position
 from collectors.client.console import ClientConsole, Told
 from collectors.client.lines import MARKS
 from collectors.client.reader import COUNTERS_WITHIN_MS, ConsoleReader
@@ -22,6 +22,7 @@ from collectors.lifecycle import EventRows, clean_text
 from collectors.logs.columns import lines_of, pattern_of, starts_of, with_mark
 from collectors.logs.tail import LogTail
 from collectors.logs.times import zone_named
+from collectors.option_checks import check_not_negative, compiled_pattern
 
 POSITION_VERSION = 1
 
@@ -54,13 +55,8 @@ class JobClientLogOptions:
     max_bytes_per_poll: int = 1 << 26
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.name_pattern)
-        except re.error as error:
-            raise OptionError(f"job client log: name_pattern is no regular expression: {error}") from error
-        for name in ("lateness_ms", "hold_ms", "abandon_ms", "revisit_ms"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"job client log: {name} is {getattr(self, name)}; expected 0 or more")
+        compiled_pattern("job client log", self, "name_pattern")
+        check_not_negative("job client log", self, ("lateness_ms", "hold_ms", "abandon_ms", "revisit_ms"))
 
 
 @dataclass(slots=True)

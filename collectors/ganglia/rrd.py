@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from collectors.base import (
     Collected,
-    OptionError,
     ProblemLog,
     SourceUnavailableError,
     next_watermark,
@@ -39,6 +38,7 @@ from collectors.ganglia.rrd_header import RrdError, RrdHeader, RrdUnreadableErro
 from collectors.identity import SAMPLE_BYTES, SeriesIdentity, pack_samples
 from collectors.lifecycle import clean_text
 from collectors.metrics.normal import UNITS
+from collectors.option_checks import check_not_negative, compiled_pattern
 from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS, HOUR_MS, SECOND_MS
 from engine.events import EventBatch
@@ -79,15 +79,9 @@ class GangliaRrdOptions:
     """Address of the rrdcached through which gmetad writes: files are flushed before they are read."""
 
     def __post_init__(self) -> None:
-        for name in ("lateness_ms", "backfill_ms", "silent_ms", "vanished_steps", "forget_ms"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"ganglia: {name} is {getattr(self, name)}; expected 0 or more")
-        try:
-            re.compile(self.metric_pattern or "")
-        except re.error as error:
-            raise OptionError(
-                f"ganglia: metric_pattern {self.metric_pattern!r} is no regular expression: {error}"
-            ) from error
+        check_not_negative("ganglia", self, ("lateness_ms", "backfill_ms", "silent_ms", "vanished_steps", "forget_ms"))
+        if self.metric_pattern is not None:
+            compiled_pattern("ganglia", self, "metric_pattern")
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.files_left_out import FilesLeftOut
 from collectors.history.jhist import JhistParser
 from collectors.history.job_conf import read_beside, settings_text
+from collectors.option_checks import check_not_negative
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
@@ -62,9 +63,7 @@ class JobHistoryOptions:
     def __post_init__(self) -> None:
         if not self.roots:
             raise OptionError("job history: no folder given; name at least one")
-        for name in ("lateness_ms", "quiet_ms", "forget_ms", "max_bytes_per_poll"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"job history: {name} is {getattr(self, name)}; expected 0 or more")
+        check_not_negative("job history", self, ("lateness_ms", "quiet_ms", "forget_ms", "max_bytes_per_poll"))
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from collectors.logs.path_layout import PathLayout
 from collectors.logs.shuffle import RELEVANT, ContainerLog, Pull
 from collectors.logs.tail import LogTail
 from collectors.logs.times import SHORTEST_RECORD, begins_with_time, parse_time, relevant_record, zone_named
+from collectors.option_checks import check_not_negative
 from engine.events import EventBatch
 
 POSITION_VERSION = 2
@@ -77,9 +78,7 @@ class ContainerLogOptions:
     max_bytes_per_poll: int = 1 << 26
 
     def __post_init__(self) -> None:
-        for name in ("lateness_ms", "hold_ms", "abandon_ms", "revisit_ms"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"container log: {name} is {getattr(self, name)}; expected 0 or more")
+        check_not_negative("container log", self, ("lateness_ms", "hold_ms", "abandon_ms", "revisit_ms"))
         if not self.roles:
             raise OptionError("container log: no role given; expected file names such as 'syslog.shuffle'")
 

@@ -20,6 +20,7 @@ from collectors.logs.columns import lines_of, pattern_of, starts_of, with_mark
 from collectors.logs.daemon_lines import CLIENT_TRACE, GOES_ON, READERS, Line, Place, Remembered, Told
 from collectors.logs.tail import LogTail
 from collectors.logs.times import MAX_RAW_CHARS, LogRecord, begins_with_time, parse_record, zone_named
+from collectors.option_checks import check_not_negative, compiled_pattern
 
 POSITION_VERSION = 1
 
@@ -63,14 +64,10 @@ class DaemonLogOptions:
     max_bytes_per_poll: int = 1 << 26
 
     def __post_init__(self) -> None:
-        try:
-            groups = re.compile(self.name_pattern).groupindex
-        except re.error as error:
-            raise OptionError(f"daemon log: name_pattern is no regular expression: {error}") from error
+        groups = compiled_pattern("daemon log", self, "name_pattern").groupindex
         if "host" not in groups:
             raise OptionError("daemon log: name_pattern has no group (?P<host>...)")
-        if self.lateness_ms < 0:
-            raise OptionError(f"daemon log: lateness_ms is {self.lateness_ms}; expected 0 or more")
+        check_not_negative("daemon log", self, ("lateness_ms",))
 
 
 class DaemonLogCollector:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
+from collectors.base import Collected, ProblemLog, next_watermark, printable, read_position
 from collectors.files import FoundFile, log_of, require_root, walk
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows, clean_text
@@ -17,6 +17,7 @@ from collectors.logs.audit_counts import MINUTE_MS, AuditCounts, Cell
 from collectors.logs.columns import lines_of
 from collectors.logs.tail import LogTail
 from collectors.logs.times import begins_with_time, parse_time, zone_named
+from collectors.option_checks import check_not_negative, compiled_pattern
 
 POSITION_VERSION = 1
 
@@ -50,12 +51,8 @@ class HdfsAuditOptions:
     max_bytes_per_poll: int = 1 << 27
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.name_pattern)
-        except re.error as error:
-            raise OptionError(f"HDFS audit log: name_pattern is no regular expression: {error}") from error
-        if self.lateness_ms < 0:
-            raise OptionError(f"HDFS audit log: lateness_ms is {self.lateness_ms}; expected 0 or more")
+        compiled_pattern("HDFS audit log", self, "name_pattern")
+        check_not_negative("HDFS audit log", self, ("lateness_ms",))
 
 
 class HdfsAuditCollector:

@@ -17,6 +17,7 @@ from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.deadlines import remaining_s, within
 from collectors.network.http_attempt import AttemptLimits, AttemptSession, OversizeError, Received, attempt
 from collectors.network.kerberos import Kerberos, KerberosError, Negotiation
+from collectors.option_checks import check_positive
 
 PASSING_STATUSES = frozenset({502, 503, 504})
 """A proxy or a server that is starting: worth asking again."""
@@ -53,9 +54,9 @@ class HttpOptions:
     """Whose tickets are shown to the servers that are asked, and to no other."""
 
     def __post_init__(self) -> None:
-        for name in ("connect_timeout_s", "read_timeout_s", "total_timeout_s", "n_attempts", "max_answer_bytes"):
-            if getattr(self, name) <= 0:
-                raise OptionError(f"http: {name} is {getattr(self, name)}; expected more than 0")
+        check_positive(
+            "http", self, ("connect_timeout_s", "read_timeout_s", "total_timeout_s", "n_attempts", "max_answer_bytes")
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collectors.hadoop_ids import application_of_job, job_of_application
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.network.deadlines import remaining_s
 from collectors.network.http import Answer, HttpOptions, HttpTransport, Transport, check_url
+from collectors.option_checks import check_not_negative, check_positive
 from collectors.rest.documents import AppFacts, DocumentError, Listed, parse_apps, parse_job, parse_jobs
 from collectors.rest.jobs import JobState
 from collectors.rest.teller import SAMPLE_CLOCK, JobTeller
@@ -68,12 +69,10 @@ class YarnRestOptions:
             raise OptionError("yarn: no address of a ResourceManager given")
         for url in (*self.resource_manager_urls, self.history_url):
             check_url(url)
-        for name in ("lateness_ms", "lookback_ms", "history_wait_ms", "stall_ms", "max_requests_per_poll"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"yarn: {name} is {getattr(self, name)}; expected 0 or more")
-        for name in ("master_timeout_ms", "poll_timeout_ms", "n_workers"):
-            if getattr(self, name) <= 0:
-                raise OptionError(f"yarn: {name} is {getattr(self, name)}; expected more than 0")
+        check_not_negative(
+            "yarn", self, ("lateness_ms", "lookback_ms", "history_wait_ms", "stall_ms", "max_requests_per_poll")
+        )
+        check_positive("yarn", self, ("master_timeout_ms", "poll_timeout_ms", "n_workers"))
 
 
 class _BudgetSpentError(Exception):

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from collectors.base import (
     Collected,
-    OptionError,
     ProblemLog,
     SourceUnavailableError,
     next_watermark,
@@ -26,6 +25,7 @@ from collectors.identity import lifecycle_id
 from collectors.lifecycle import EventRows, period
 from collectors.network.deadlines import remaining_s, within
 from collectors.network.http import Answer, HttpOptions, HttpTransport, Transport, check_url
+from collectors.option_checks import check_not_negative, check_positive
 from collectors.rest.documents import DocumentError, Listed
 from collectors.rest.timeline_documents import (
     ENDED_STATES,
@@ -72,12 +72,8 @@ class YarnTimelineOptions:
 
     def __post_init__(self) -> None:
         check_url(self.server_url)
-        for name in ("lateness_ms", "lookback_ms", "settle_ms"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"yarn timeline: {name} is {getattr(self, name)}; expected 0 or more")
-        for name in ("poll_timeout_ms", "max_requests_per_poll"):
-            if getattr(self, name) <= 0:
-                raise OptionError(f"yarn timeline: {name} is {getattr(self, name)}; expected more than 0")
+        check_not_negative("yarn timeline", self, ("lateness_ms", "lookback_ms", "settle_ms"))
+        check_positive("yarn timeline", self, ("poll_timeout_ms", "max_requests_per_poll"))
 
 
 class _LaterError(Exception):
