@@ -129,16 +129,12 @@ def wrapped_time(text: str, zone: tzinfo) -> Times | None:
     found = WRAPPED_TIME.match(text)
     if found is None:
         return None
-    *date, fraction, offset = found.groups()
-    stamp = f"{date[0]}-{date[1]}-{date[2]}T{date[3]}:{date[4]}:{date[5]}"
-    try:
-        moment = datetime.fromisoformat(stamp + ("+00:00" if offset in ("Z", "UTC") else offset or ""))
-        t_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()) * 1000
-    except (ValueError, OverflowError):
-        return None
-    if fraction is None:
-        return t_ms, t_ms + 999
-    return (t_ms + int(fraction.ljust(3, "0")[:3]),) * 2
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    stamp = f"{year}-{month}-{day}T{hour}:{minute}:{second}"
+    read = _second(stamp + ("+00:00" if offset in ("Z", "UTC") else offset or ""), zone)
+    if read is None or fraction is None:
+        return read and read[1]
+    return (read[1][0] + int(fraction.ljust(3, "0")[:3]),) * 2
 
 
 def java_date(text: str, zone: tzinfo) -> tuple[Times, str | None] | None:
@@ -150,17 +146,29 @@ def java_date(text: str, zone: tzinfo) -> tuple[Times, str | None] | None:
     if found is None:
         return None
     month, day, hour, minute, second, name, year = found.groups()
-    here = UTC if name in ("UTC", "GMT") else zone
-    try:
-        moment = datetime(
-            int(year), MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second), tzinfo=here
-        )
-    except ValueError:
+    stamp = f"{year}-{MONTHS.index(month) + 1:02}-{day}T{hour}:{minute}:{second}"
+    read = _second(stamp, UTC if name in ("UTC", "GMT") else zone)
+    if read is None:
         return None
-    t_ms = round(moment.timestamp()) * 1000
-    of_zone = moment.astimezone(zone).tzname() or ""
+    moment, times = read
+    try:
+        of_zone = moment.astimezone(zone).tzname() or ""
+    except OverflowError:  # the first or the last day of the calendar is none in that zone
+        return None
     is_other = name.isalpha() and of_zone.isalpha() and name != of_zone and {name, of_zone} != {"GMT", "UTC"}
-    return (t_ms, t_ms + 999), name if is_other else None
+    return times, name if is_other else None
+
+
+def _second(stamp: str, zone: tzinfo) -> tuple[datetime, Times] | None:
+    """The second that is written so (ISO 8601), in `zone` where it has no offset; None: there is none such."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=zone)
+        t_ms = round(moment.timestamp()) * 1000
+    except (ValueError, OverflowError):
+        return None
+    return moment, (t_ms, t_ms + 999)
 
 
 def is_record(text: str, zone: tzinfo) -> bool:

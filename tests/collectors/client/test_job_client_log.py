@@ -377,6 +377,25 @@ def test_a_zone_that_is_not_that_of_the_client_is_told(tmp_path: Path) -> None:
     assert polled(tmp_path, zone="America/Denver").problems == ()
 
 
+@pytest.mark.parametrize(
+    ("date", "zone"),
+    [
+        ("Fri Dec 31 23:59:59 UTC 9999", "Asia/Tokyo"),
+        ("Mon Jan 01 00:00:01 UTC 0001", "America/Denver"),
+        ("Sat Jan 01 00:00:01 UTC 0000", "UTC"),
+        ("Thu Feb 30 12:00:00 UTC 2023", "UTC"),
+    ],
+)
+def test_a_date_beyond_the_calendar_is_none_and_costs_no_other_line(tmp_path: Path, date: str, zone: str) -> None:
+    lines = [f"Job started: {date}", f"Job ended: {date}", "The job took 20 seconds."]
+    put(tmp_path, "\n".join(lines) + "\n" + console(HADOOP3))
+    found = polled(tmp_path, zone=zone)
+    assert "no_time" in {problem.kind for problem in found.problems}
+    put(tmp_path, console(HADOOP3))
+    alone = polled(tmp_path, zone=zone)
+    assert [row["type"] for row in told(found)] == [row["type"] for row in told(alone)]
+
+
 def test_the_host_of_the_client(tmp_path: Path) -> None:
     put(tmp_path, console(HADOOP3), "edge1_wc.log")
     put(tmp_path, console(HADOOP1), "edge2_wc.log")
