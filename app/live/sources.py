@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +11,7 @@ from app.live.clock_skew import ClockSkewBounds
 from app.live.derivation import Derivation
 from app.live.http_sources import http_options
 from app.live.intake import Source
+from app.nearest_name import did_you_mean
 from app.process.serving.write_receiver import secrets_of
 from app.settings import PrometheusSource, RemoteWriteSource, Settings
 from app.settings import Source as SourceSettings
@@ -329,8 +329,7 @@ def _readings(
         },
     }
     if unknown := [name for name in section.metrics if name not in known]:
-        close = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
-        remedy = f"did you mean {close[0]!r}?" if close else "others are described in more_metrics"
+        remedy = did_you_mean(unknown[0], known) or "others are described in more_metrics"
         expected = f"names of {', '.join(known)}"
         raise ConfigError(
             "configuration", (ConfigProblem(f"sources.{source}.metrics", repr(unknown[0]), expected, remedy),)
