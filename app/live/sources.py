@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import Field, dataclass, fields, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from app.errors import ConfigError, ConfigProblem
 from app.live.clock_skew import ClockSkewBounds
@@ -42,10 +42,14 @@ from collectors.rest.yarn_timeline import YarnTimelineCollector, YarnTimelineOpt
 from collectors.sources import LIVE_SOURCES, SPECS, Samples
 from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
-_Options = TypeVar("_Options", bound="DataclassInstance")
+class _Dataclass(Protocol):
+    """Options of any collector."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+_Options = TypeVar("_Options", bound=_Dataclass)
 
 _OF_POLLING = ("enabled", "interval_ms")
 """Settings of every source that its collector does not see."""
