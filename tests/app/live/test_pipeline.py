@@ -263,6 +263,7 @@ def test_which_types_can_be_judged_once_a_job_is_over() -> None:
     assert judgeable_types(event_table(), ["job_history"]) == life_cycle
     with_logs = judgeable_types(event_table(), ["job_history", "container_log"])
     of_jobs = {"DataPull", "DataIO", "PipelineLost", "ConnectRetry", "FetchFailed", "HostBlacklisted", "Speculated"}
+    of_jobs |= {"ReducerSilent"}
     assert with_logs == life_cycle | of_jobs
     everything = {"job_history", "container_log", "yarn_rest", "ganglia_rrd", "daemon_log"}
     of_daemons = {"ContainerKilled", "ContainerFailed", "ContainerLocalized", "LocalizerFailed", "MasterFailed"}
