@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.heuristics.judging import NO_SPARK
 from app.heuristics.severity import Finding
 from dashboard import links
 from dashboard.alerts import table as alert_table
@@ -333,7 +332,6 @@ def _heuristics(found: JobEvents, source: Source) -> None:
         )
     if findings:
         _findings(findings)
-        st.caption(md(NO_SPARK))
 
 
 def _heuristics_so_far(found: JobEvents, source: Source) -> None:
