@@ -49,7 +49,7 @@ def judged(job: JobFigures) -> Judgement:
 
 
 def judged_so_far(job: JobFigures, why: str = "it still runs") -> Judgement:
-    """A job that still runs, or `why` it is judged like one, by the corrected heuristics, over the tasks that are done (`figures_so_far`)."""
+    """A job by the corrected heuristics, over the tasks that are done (`figures_so_far`); `why` no more is known."""
     parts = []
     for kind, name in KINDS:
         n_done, n_planned = len(job.tasks(kind)), job.n_planned(kind)
