@@ -30,7 +30,7 @@ from app.settings import Settings
 from collectors.hadoop_ids import cluster_start_ms, is_application, is_job, job_of_application
 from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore
-from spark_jobs.heuristics import own_rows
+from spark_jobs.heuristics import applications, own_rows
 from spark_jobs.heuristics.jobs import print_jobs, rows_here, rows_on_spark, to_json
 from spark_jobs.heuristics.own_rows import Rows
 from spark_jobs.interruption import run_job
@@ -120,9 +120,13 @@ def _all_jobs(asked: argparse.Namespace) -> int:
     to_ms = None if asked.to is None else time_ms("--to", asked.to, now_ms)
     is_here = asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/")
     rows = rows_here(store_url, from_ms, to_ms) if is_here else None
-    if rows is None:
+    of_spark = applications.rows_here(store_url, from_ms, to_ms) if is_here else None
+    if rows is None or of_spark is None:
         with spark_session("clustercep report", asked.master or settings.spark.master, settings.spark.conf) as spark:
-            rows = rows_on_spark(EventStore.open(spark, store_url), from_ms, to_ms)
+            store = EventStore.open(spark, store_url)
+            rows = rows_on_spark(store, from_ms, to_ms) if rows is None else rows
+            of_spark = applications.rows_on_spark(store, from_ms, to_ms) if of_spark is None else of_spark
+    rows = [*rows, *of_spark]
     if asked.format == "json":
         print(json.dumps(to_json(rows, asked.top), indent=1))
     else:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from app.event_store.folder import rooted
 from app.heuristics.spark.from_events import application_figures
 from spark_jobs.event_store import EventStore
+from spark_jobs.heuristics.applications import rows_here, rows_on_spark
 from spark_jobs.heuristics.job import application_here, application_of, main
 from spark_jobs.ingest.job import ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
@@ -154,3 +155,30 @@ def test_the_same_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert by_task == [sorted(stage.tasks, key=lambda one: one.task) for stage in there.stages]
     assert (here.jobs, here.executors, here.settings) == (there.jobs, there.executors, there.settings)
     assert here.settings == {"spark.executor.memory": "1024m"}
+
+
+def test_applications_of_a_span_are_ranked_beside_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = stored(tmp_path, slow(MINUTE, MINUTE, 20 * MINUTE))
+    (tmp_path / "in" / "other").mkdir()
+    other = APPLICATION.replace("0007", "0008")
+    (tmp_path / "in" / "other" / f"{other}_1").write_bytes(recorded().replace(APPLICATION.encode(), other.encode()))
+    limits = Limits(100, 1 << 26)
+    assert ingest_here(store, ("spark_events",), [str(tmp_path / "in")], IngestOptions(), limits) is not None
+    assert main([f"--store={store}", "--format=json", "--", "jobs"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["job_id"] for row in found["jobs"]] == [APPLICATION, other]
+    first = found["jobs"][0]
+    assert (first["user"], first["severity"], first["heuristics"]) == ("ann", "CRITICAL", "spark-stage-skew")
+    assert first["wasted_gib_h"] == pytest.approx(1.375 * 9 / 60)
+    assert found["jobs"][1]["lost_h"] > 0
+    assert (found["n_jobs"], found["users"][0]["n_jobs"]) == (2, 2)
+    assert main([f"--store={store}", "--to=2001-01-01", "--", "jobs"]) == 1
+
+
+def test_applications_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    url = stored(tmp_path, recorded())
+    here, there = rows_here(url, None, None), rows_on_spark(EventStore.open(spark, url), None, None)
+    assert here == there
+    assert here is not None
+    assert [row["job_id"] for row in here] == [APPLICATION]
+    assert rows_on_spark(EventStore.open(spark, url), None, 1) == []
