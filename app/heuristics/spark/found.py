@@ -20,8 +20,8 @@ _T = TypeVar("_T")
 
 NO_FIGURES = "no task has told its figures"
 INGEST_AGAIN = (
-    "the store does not say {what}: delete its events (`clustercep store delete --source spark_events`) and ingest its "
-    "event log again"
+    "the store does not say {what}: delete its events (`clustercep store delete --source spark_events --from --to`) "
+    "and ingest its event log again"
 )
 """A second copy of an event does not count: those without the attribute have to go first."""
 
