@@ -161,6 +161,7 @@ def test_run_time_of_a_stage_by_executors(minutes: int, step: Step) -> None:
 
     assert taking(2 * minutes * MINUTE, "4").severity == step[0]  # twice so long by 4
     assert taking(2 * minutes * MINUTE - 1, "4").severity == step[1]  # 2 ms less by 4 are cut to 1 ms less
+    assert taking(2 * minutes * MINUTE - 1, "4").measures[2].value == minutes * MINUTE - 1
     assert taking(minutes * MINUTE, None).severity == step[0]  # by executor 1 and the driver
     assert taking(minutes * MINUTE - 1, None).severity == step[1]
 
@@ -177,6 +178,9 @@ def test_a_stage_counts_for_the_job_during_which_it_ran() -> None:
     second = SparkJob(1, "SUCCEEDED", start_ms=200, end_ms=300, stages=frozenset({0, 1}))
     bad, good = stage([*failed(1), *same(1)], start_ms=50), stage(same(1), "1.0", start_ms=210)
     assert dr_elephant.jobs(application(bad, good, jobs=(first, second))).tasks == ("job 0",)
+    again = stage([*failed(1), *same(1)], "0.1", start_ms=250)  # its output was lost meanwhile
+    good_first = stage(same(1), start_ms=50)
+    assert dr_elephant.jobs(application(good_first, again, good, jobs=(first, second))).tasks == ("job 1",)
 
 
 # ---- stages ----------------------------------------------------------------------------------------------------------
