@@ -52,8 +52,8 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="[REPORT]...",
-            help="life-times, queuing, stragglers; else all. Or `job JOB`: one finished MapReduce job, judged by "
-            "heuristics. Or `jobs`: those of a span, ranked by memory and time that they wasted.",
+            help="life-times, queuing, stragglers; else all. Or `job ID`: a MapReduce job or Spark application, judged "
+            "by heuristics. Or `jobs`: those of a span, ranked by memory and time that they wasted.",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -147,7 +147,10 @@ def report(
 
 def _judge(jobs: list[str], words: list[str]) -> int:
     if len(jobs) != 1:
-        raise AppError(f"report job: found {len(jobs)} ids; expected one, such as job_1700000000000_0001")
+        raise AppError(
+            f"report job: found {len(jobs)} ids; expected one, such as job_1700000000000_0001, or that of a Spark "
+            "application"
+        )
     return run_spark_job("heuristics", [*words, "--", jobs[0]])
 
 

@@ -12,8 +12,6 @@ from collectors.hadoop_ids import TaskKind
 
 KINDS: tuple[tuple[TaskKind, str], ...] = (("MAP", "maps"), ("REDUCE", "reduces"))
 
-NO_SPARK = "Spark applications are not judged."
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -50,15 +48,15 @@ def judged(job: JobFigures) -> Judgement:
     return Judgement(job, tuple(dr_elephant.judge(job)), tuple(corrected.judge(job)), tuple(_gaps(job)))
 
 
-def judged_so_far(job: JobFigures) -> Judgement:
-    """A job that still runs, by the corrected heuristics, over the tasks that are done (`figures_so_far`)."""
+def judged_so_far(job: JobFigures, why: str = "it still runs") -> Judgement:
+    """A job by the corrected heuristics, over the tasks that are done (`figures_so_far`); `why` no more is known."""
     parts = []
     for kind, name in KINDS:
         n_done, n_planned = len(job.tasks(kind)), job.n_planned(kind)
         if n_planned is None or n_planned:
             parts.append(f"{n_done:,} of {'?' if n_planned is None else f'{n_planned:,}'} {name}")
     gaps = (
-        f"it still runs: so far these are findings about the {' and '.join(parts)} that have succeeded",
+        f"{why}: so far these are findings about the {' and '.join(parts)} that have succeeded",
         "memory and cached files are judged when it has ended: until then nobody tells them",
     )
     return Judgement(job, (), tuple(corrected.judge_so_far(job)), gaps)
@@ -84,4 +82,4 @@ def _gaps(job: JobFigures) -> list[str]:
     return gaps
 
 
-__all__ = ["NO_SPARK", "Judgement", "judged", "judged_so_far"]
+__all__ = ["Judgement", "judged", "judged_so_far"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from app.console import inert
 from app.durations import format_duration
-from app.heuristics.judging import NO_SPARK, Judgement
+from app.heuristics.judging import Judgement
 from app.heuristics.severity import Finding, Measure, Severity, finite
+from app.heuristics.spark.judging import SparkJudgement
 from app.heuristics.waste import Waste
 from app.tables import Column, Fit, number, print_table
 
@@ -19,7 +22,7 @@ STYLES = {
 MAX_NOTE_CHARS = 1_000
 _FINDINGS = (
     Column("heuristic", Fit.WRAP, 12), Column("severity", Fit.WHOLE), number("score", spare=1),
-    Column("measured", Fit.WRAP, 24), Column("tasks", Fit.WRAP, 16, spare=2),
+    Column("measured", Fit.WRAP, 24), Column("behind it", Fit.WRAP, 16, spare=2),
 )  # fmt: skip
 
 
@@ -27,12 +30,35 @@ def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, com
     """The findings of a job, the worst first; `compatible`: those of Dr. Elephant in place of the corrected ones."""
     job = judgement.job
     facts = (("name", job.job_name), ("user", job.user), ("queue", job.queue), ("status", job.status))
-    told = ", ".join(f"{name} {_line('unknown' if value is None else value, 80)}" for name, value in facts)
-    console.print(_text(f"{job.job_id}: {told}"))
+    _print_facts(console, job.job_id, facts)
     if waste.held_gib_h is not None:
         wasted = "an unknown part" if waste.wasted_gib_h is None else f"{waste.wasted_gib_h:,.2f} GiB h"
         console.print(_text(f"Held {waste.held_gib_h:,.2f} GiB h of memory; not used: {wasted}."))
+    _print_findings_of(console, judgement, compatible=compatible)
+
+
+def print_application(console: Console, judgement: SparkJudgement, waste: Waste, *, compatible: bool) -> None:
+    """As `print_judgement`, of a Spark application."""
+    app = judgement.application
+    facts = (("name", app.application_name), ("user", app.user), ("queue", app.queue), ("exit code", app.exit_code))
+    _print_facts(console, app.application_id, facts)
+    if waste.held_gib_h is not None:
+        console.print(_text(
+            f"Held {waste.held_gib_h:,.2f} GiB h of memory; without a task, or for tasks that did not succeed: "
+            f"{waste.wasted_gib_h or 0.0:,.2f} GiB h."
+        ))  # fmt: skip
+    _print_findings_of(console, judgement, compatible=compatible)
+
+
+def _print_facts(console: Console, name: str, facts: Sequence[tuple[str, object]]) -> None:
+    told = ", ".join(f"{fact} {_line('unknown' if value is None else value, 80)}" for fact, value in facts)
+    console.print(_text(f"{_line(name, 200)}: {told}"))
+
+
+def _print_findings_of(console: Console, judgement: Judgement | SparkJudgement, *, compatible: bool) -> None:
     findings = judgement.dr_elephant if compatible else judgement.corrected
+    if compatible and not findings and judgement.corrected:
+        console.print(_text("What Dr. Elephant computes is there once it has ended."))
     title = "as Dr. Elephant computes it" if compatible else "heuristics"
     if findings:
         _print_findings(console, title, sorted(findings, key=_standing))
@@ -41,7 +67,6 @@ def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, com
             console.print(_text(f"{finding.heuristic}: {finding.advice}"))
     for gap in judgement.gaps:
         console.print(_text(f"Note: {_line(gap, 300)}"))
-    console.print(_text(NO_SPARK), style="dim")
 
 
 def measure_text(measure: Measure) -> str:
@@ -109,4 +134,4 @@ def _text(text: str) -> Text:
     return Text(inert(text))
 
 
-__all__ = ["measure_text", "print_judgement", "severity_text", "value_text"]
+__all__ = ["measure_text", "print_application", "print_judgement", "severity_text", "value_text"]

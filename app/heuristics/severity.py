@@ -90,10 +90,12 @@ class Finding:
     """None: it cannot be told; `note` says why."""
     score: int
     n_tasks: int
+    """Of a Spark application: the stages, executors or jobs that were judged."""
     measures: tuple[Measure, ...] = ()
     """Those that decided first; all of them took part."""
     tasks: tuple[str, ...] = field(default=())
-    """Ids of tasks, or names of cached files, behind it, the worst first; at most MAX_TASKS_TOLD."""
+    """Ids of tasks, or names of cached files, stages, executors or jobs, behind it, the worst first; at most
+    MAX_TASKS_TOLD."""
     advice: str = ""
     note: str = ""
     """Why the severity is not known, what was left out, or a failed job's diagnostics."""

@@ -1,7 +1,8 @@
 """What an event log tells of its Spark application, line by line, as events.
 
 Lines are the events of Spark's listeners as `JsonProtocol` writes them. Of those that no event is made of only the name
-is looked at; of the settings, which have secrets among them, only two are looked up. All times are the driver's.
+is looked at; of the settings, which have secrets among them, only chosen ones are looked up. All times are the
+driver's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.identity import lifecycle_id
 from collectors.lifecycle import EventRows, clean_text, is_time_ms, period
 from collectors.network.bounded_json import TooManyValuesError, loads
-from collectors.spark.task_end import is_expected, reason_of, task_figures, task_status
+from collectors.spark.settings import chosen_settings
+from collectors.spark.task_end import executor_figures, is_expected, reason_of, task_figures, task_status
 
 STAGE_TYPES = frozenset({"SparkStageStart", "SparkStageEnd", "SparkTaskEnd"})
 """What is told of a stage attempt: whole, once it is over."""
@@ -23,6 +25,8 @@ STAGE_TYPES = frozenset({"SparkStageStart", "SparkStageEnd", "SparkTaskEnd"})
 FIRST = "1"
 """The attempt of an application that has no others."""
 MAX_TEXT_CHARS = 300
+MAX_STAGES = 5_000
+"""Of a job that are told one by one."""
 MAX_OPEN = 10_000
 """Jobs, stages and executors whose end has not come; of more the oldest are forgotten."""
 
@@ -49,6 +53,8 @@ class SparkApplication:
     user: str | None = None
     queue: str | None = None
     driver_host: str | None = None
+    settings: str | None = None
+    """The chosen ones, as JSON; they come before the start."""
     start_ms: int | None = None
     next_seq: int = 0
     newest_ms: int | None = None
@@ -136,11 +142,14 @@ class ApplicationReader:
 
     def _environment(self, record: Record, _number: int) -> str:
         settings = record.get("Spark Properties")
-        pairs = settings.items() if isinstance(settings, dict) else settings if isinstance(settings, list) else ()
+        if not isinstance(settings, (dict, list)):
+            return ""
+        pairs = settings.items() if isinstance(settings, dict) else settings
         found = {pair[0]: pair[1] for pair in pairs if isinstance(pair, (list, tuple)) and len(pair) == 2
                  and isinstance(pair[0], str)}  # fmt: skip
         self.application.queue = _text(found.get("spark.yarn.queue")) or self.application.queue
         self.application.driver_host = self._host(found.get("spark.driver.host")) or self.application.driver_host
+        self.application.settings = chosen_settings(found)
         return ""
 
     def _application_start(self, record: Record, number: int) -> str:
@@ -149,7 +158,7 @@ class ApplicationReader:
         app.application_attempt = _text(record.get("App Attempt ID")) or app.application_attempt
         app.application_name, app.user = _text(record.get("App Name")), _text(record.get("User"))
         app.start_ms = start_ms
-        return self._add("SparkApplicationStart", "", start_ms, number, {})
+        return self._add("SparkApplicationStart", "", start_ms, number, {"settings": app.settings})
 
     def _application_end(self, record: Record, number: int) -> str:
         app, end_ms = self.application, _time(record, "Timestamp")
@@ -166,7 +175,8 @@ class ApplicationReader:
         stages = record.get("Stage IDs")
         n_stages = len(stages) if isinstance(stages, list) else 0
         _keep(self.application.jobs, str(job), (start_ms, n_stages))
-        return self._add("SparkJobStart", str(job), start_ms, number, {"spark_job": job, "n_stages": n_stages})
+        told = {"spark_job": job, "n_stages": n_stages, "stages": _ids(stages)}
+        return self._add("SparkJobStart", str(job), start_ms, number, told)
 
     def _job_end(self, record: Record, number: int) -> str:
         job, end_ms = _count(record, "Job ID"), _time(record, "Completion Time")
@@ -243,6 +253,7 @@ class ApplicationReader:
             "locality": _text(info.get("Locality")),
             "period_ms": period(_time(info, "Launch Time"), finish_ms),
             **task_figures(_mapping(record.get("Task Metrics"))),
+            **executor_figures(_mapping(record.get("Task Executor Metrics"))),
         }
         return self._add("SparkTaskEnd", str(task_number), finish_ms, number, told)
 
@@ -337,6 +348,14 @@ def _stage_of(value: object) -> tuple[str | None, Record]:
     info = _mapping(value)
     stage = _count(info, "Stage ID")
     return (None if stage is None else f"{stage}.{_count(info, 'Stage Attempt ID') or 0}"), info
+
+
+def _ids(stages: object) -> str | None:
+    """With spaces between them; None for too many, and for what is no list of ids."""
+    if not isinstance(stages, list) or len(stages) > MAX_STAGES:
+        return None
+    ids = [value for value in map(_int, stages) if value is not None and value >= 0]
+    return " ".join(map(str, ids)) if len(ids) == len(stages) else None
 
 
 def _mapping(value: object) -> Record:

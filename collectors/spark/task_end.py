@@ -15,6 +15,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "run_ms": ("Executor Run Time",),
     "gc_ms": ("JVM GC Time",),
     "peak_memory_bytes": ("Peak Execution Memory",),
+    "memory_spilled_bytes": ("Memory Bytes Spilled",),
     "spilled_bytes": ("Disk Bytes Spilled",),
     "input_bytes": ("Input Metrics", "Bytes Read"),
     "n_input_records": ("Input Metrics", "Records Read"),
@@ -27,6 +28,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 """Attribute -> where it stands in Task Metrics."""
 
 _SHUFFLE_READ = ("Remote Bytes Read", "Local Bytes Read")
+_STORAGE = ("OnHeapStorageMemory", "OffHeapStorageMemory")
 _NS_PER_MS = 1_000_000
 
 _EXPECTED = ("executor killed by driver", "executor decommission", "worker decommission")
@@ -74,6 +76,14 @@ def task_figures(metrics: Record) -> dict[str, int | None]:
     }
 
 
+def executor_figures(metrics: Record) -> dict[str, int | None]:
+    """The most that its executor had while a task ran; None is not known: a log need not have it, and 0 is no heap."""
+    heap, held = _count(metrics, "JVMHeapMemory"), [_count(metrics, name) for name in _STORAGE]
+    if not heap:
+        return {"peak_heap_bytes": None, "peak_storage_bytes": None}
+    return {"peak_heap_bytes": heap, "peak_storage_bytes": sum(n_bytes or 0 for n_bytes in held)}
+
+
 def _count(record: Record, *path: str) -> int | None:
     value: Any = record
     for name in path:
@@ -81,4 +91,4 @@ def _count(record: Record, *path: str) -> int | None:
     return value if is_count(value) else None
 
 
-__all__ = ["is_expected", "reason_of", "task_figures", "task_status"]
+__all__ = ["executor_figures", "is_expected", "reason_of", "task_figures", "task_status"]

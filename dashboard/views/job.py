@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.heuristics.judging import NO_SPARK
-from app.heuristics.severity import Finding
 from dashboard import links
 from dashboard.alerts import table as alert_table
 from dashboard.charts.axes import TimeAxis
@@ -23,6 +21,7 @@ from dashboard.charts.marks import AlertMark, Threshold, marks_caption
 from dashboard.cluster.bins import bins_over, occupancy
 from dashboard.cluster.data import natural_key
 from dashboard.events.source import HISTORY, LIVE, PARAMETER, Source, sources, tell
+from dashboard.jobs.application import show_application
 from dashboard.jobs.attempt_table import show_all, show_earlier, show_unusual
 from dashboard.jobs.curves import begun_and_finished, life_times
 from dashboard.jobs.data import (
@@ -34,13 +33,14 @@ from dashboard.jobs.data import (
     stragglers,
 )
 from dashboard.jobs.fetches import blamed, show_fetches
-from dashboard.jobs.heuristics import advised, judge, rows
+from dashboard.jobs.findings import chosen_findings, show_findings
+from dashboard.jobs.heuristics import judge
 from dashboard.jobs.list import QUIET, RUNNING
 from dashboard.jobs.queued import show_queued
 from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.jobs.unusual import unusual
 from dashboard.on_sight import on_sight
-from dashboard.static_table import show_facts, show_table
+from dashboard.static_table import show_facts
 from dashboard.store import AlertFilter, AlertRow, live_store, settings
 from dashboard.text import inert, md
 from dashboard.times import duration, shown, zone
@@ -62,7 +62,6 @@ ATTEMPTS_PX, CURVE_PX = 500, 400
 RULE = "the page's rule for stragglers"
 
 COMPARE = "compare"
-CORRECTED, ORIGINAL = "corrected", "as Dr. Elephant"
 CLOCK, SINCE = "clock", "since the job's start"
 
 
@@ -71,7 +70,8 @@ def page() -> None:
     job_id = st.query_params.get("id", "")
     found = _found(job_id) if job_id else None
     if found is None:
-        _unknown(job_id)
+        if not job_id or not show_application(job_id):
+            _unknown(job_id)
         return
     source, job = found
     if not job.is_running:
@@ -319,10 +319,7 @@ def _heuristics(found: JobEvents, source: Source) -> None:
     """What Dr. Elephant's heuristics say of a job that has ended."""
     st.subheader("Heuristics", anchor=False)
     judgement = judge(source.events, found)
-    chosen = st.segmented_control(
-        "Computed", [CORRECTED, ORIGINAL], default=CORRECTED, required=True, key="heuristics", bind="query-params"
-    )
-    findings = judgement.dr_elephant if chosen == ORIGINAL else judgement.corrected
+    findings = chosen_findings(judgement)
     for gap in judgement.gaps:
         st.caption(f"Note: {md(gap, 300)}")
     if any(finding.note.startswith("not known") for finding in findings):
@@ -332,8 +329,7 @@ def _heuristics(found: JobEvents, source: Source) -> None:
             f"{md('clustercep report job')}."
         )
     if findings:
-        _findings(findings)
-        st.caption(md(NO_SPARK))
+        show_findings(findings)
 
 
 def _heuristics_so_far(found: JobEvents, source: Source) -> None:
@@ -344,17 +340,7 @@ def _heuristics_so_far(found: JobEvents, source: Source) -> None:
     st.subheader("Heuristics so far", anchor=False)
     for gap in judgement.gaps:
         st.caption(f"Note: {md(gap, 300)}")
-    _findings(judgement.corrected)
-
-
-def _findings(findings: Sequence[Finding]) -> None:
-    found_rows = rows(findings)
-    show_table(
-        {name: [row[name] for row in found_rows] for name in found_rows[0]}, label="Heuristics", numbers=("Score",)
-    )
-    st.caption("The score is severity times tasks; 0 for none and low.")
-    for heuristic, severity, advice in advised(findings):
-        st.markdown(f"**{md(heuristic)}** ({md(severity)}): {md(advice, 1_000)}")
+    show_findings(judgement.corrected)
 
 
 def _compared(found: JobEvents, jobs: pd.DataFrame) -> list[str]:

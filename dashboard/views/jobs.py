@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import links
 from dashboard.events.source import LIVE, Source, chosen_source
+from dashboard.jobs.application import applications, applications_frame
 from dashboard.jobs.list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
 from dashboard.jobs.reading import n_failed_attempts, read_jobs
 from dashboard.store import AlertFilter, live_store
@@ -37,6 +38,8 @@ def page() -> None:
     st.title("Jobs")
     source = chosen_source()
     found = None if source is None else read_jobs(source.events)
+    if source is not None and found is not None and not len(found.table) and _applications(source):
+        return
     if source is None or found is None or not len(found.table):
         st.info(
             "No job has been seen yet. Jobs come from the ResourceManager (sources.yarn_rest) and from the job history "
@@ -55,8 +58,33 @@ def page() -> None:
     )
     if not len(jobs):
         st.info("No job fits. Take a filter away to see more.", icon=":material/filter_alt_off:")
-        return
-    _table(jobs, source)
+    else:
+        _table(jobs, source)
+    _applications(source)
+
+
+def _applications(source: Source) -> bool:
+    """The latest Spark applications; False where there are none."""
+    found = applications(source.events)
+    if not len(found):
+        return False
+    st.subheader("Spark applications", anchor=False)
+    latest = found.head(PAGE_ROWS)
+    st.caption(f"The latest {len(latest):,} of {len(found):,}. Select a row to open the application.")
+    state = st.dataframe(
+        applications_frame(latest),
+        hide_index=True,
+        height="content",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={"Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
+        key=f"applications-{len(found)}",
+    )
+    rows = state.selection.rows
+    if rows and rows[0] < len(latest):
+        name = str(latest["application_id"].iloc[rows[0]])
+        links.go("job", id=name, events=None if source.name == LIVE else source.name)
+    return True
 
 
 def _filter() -> JobFilter:

@@ -1,4 +1,4 @@
-"""`clustercep report job` and `report jobs`: one job of the event store, judged; all of a span, ranked.
+"""`clustercep report job` and `report jobs`: one job or application of the event store, judged; all of a span, ranked.
 
 find the job -> read its events (by this process where the store is on this machine, else by Spark) -> judge -> print
 """
@@ -7,31 +7,32 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import functions as sf
 
 from app.clock import SystemClock
 from app.config import load_settings
 from app.console import table_console
 from app.durations import parse_time_ms
-from app.event_store.commits import CommitReader, chosen_files
-from app.event_store.errors import StoreError
-from app.event_store.folder import LocalFolder, rooted
-from app.heuristics.from_events import COLUMNS, JOB_TYPES, TYPES, job_figures
-from app.heuristics.judging import NO_SPARK, judged
-from app.heuristics.printing import print_judgement
-from app.heuristics.waste import waste_of
+from app.event_store.folder import rooted
+from app.heuristics.from_events import COLUMNS_SO_FAR, JOB_TYPES, TYPES, figures_so_far, job_figures
+from app.heuristics.judging import Judgement, judged, judged_so_far
+from app.heuristics.printing import print_application, print_judgement
+from app.heuristics.spark import from_events as spark_events
+from app.heuristics.spark.judging import judged as judged_application
+from app.heuristics.spark.waste import waste_of as waste_of_application
+from app.heuristics.waste import Waste, waste_of
 from app.settings import Settings
-from collectors.hadoop_ids import cluster_start_ms, is_job
+from collectors.hadoop_ids import cluster_start_ms, is_application, is_job, job_of_application
 from collectors.time_units import DAY_MS
-from spark_jobs.event_store import EventStore, reading
-from spark_jobs.event_store.errors import job_errors
+from spark_jobs.event_store import EventStore
+from spark_jobs.heuristics import applications, own_rows
 from spark_jobs.heuristics.jobs import print_jobs, rows_here, rows_on_spark, to_json
+from spark_jobs.heuristics.own_rows import Rows
 from spark_jobs.interruption import run_job
 from spark_jobs.session import SparkJobError, spark_session
 
@@ -42,6 +43,8 @@ ALL = "jobs"
 """In place of an id: all jobs of a span."""
 
 _LOCAL = "file://"
+_SPARK_ID = re.compile(r"(?:application_|app-|local-|spark-)[\w.-]{1,200}")
+"""As YARN, a standalone master, local mode and Kubernetes name applications of Spark."""
 
 
 def main(args: Sequence[str]) -> int:
@@ -49,29 +52,64 @@ def main(args: Sequence[str]) -> int:
     asked = _parser().parse_args(args)
     if asked.job == ALL:
         return _all_jobs(asked)
-    if not is_job(asked.job):
-        raise SparkJobError(f"report job: found {asked.job!r}; expected an id such as job_1700000000000_0001")
     settings = load_settings(asked.config)
     store_url = asked.store or settings.event_store_url
-    events = None
-    if asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/"):
-        events = events_here(rooted(store_url), asked.job)
-    else:
-        events = _events_on_spark(asked, settings, store_url)
+    if is_job(asked.job):
+        return _job(asked, settings, store_url)
+    if _SPARK_ID.fullmatch(asked.job):
+        return _application(asked, settings, store_url)
+    raise SparkJobError(
+        f"report job: found {asked.job!r}; expected an id such as job_1700000000000_0001, or of a Spark application "
+        "such as application_1700000000000_0001"
+    )
+
+
+def judgement_of(job_id: str, events: pa.Table) -> Judgement:
+    """A job by all its events; one whose end is not among them as one that still runs, by the tasks that are done."""
+    if pc.any(pc.equal(events.column("type"), "JobEnd")).as_py():
+        return judged(job_figures(job_id, events))
+    return judged_so_far(
+        figures_so_far(job_id, events), "its end is not stored (it still runs, or its end was not ingested)"
+    )
+
+
+def _job(asked: argparse.Namespace, settings: Settings, store_url: str) -> int:
+    events = _events(asked, settings, store_url, events_here, events_of)
     if not events.num_rows:
         raise SparkJobError(
             f"{store_url}: no event of {asked.job}; ingest its history with `clustercep ingest`, or look for the id "
             "with `clustercep report life-times`"
         )
-    judgement = judged(job_figures(asked.job, events))
+    judgement = judgement_of(asked.job, events)
     waste = waste_of(judgement.job)
     if asked.format == "json":
-        told = judgement.to_json() | {"waste": {name: getattr(waste, name) for name in waste.__slots__}}
-        print(json.dumps(told | {"spark": NO_SPARK}, indent=1))
+        _print_json(judgement.to_json(), waste)
     else:
         print_judgement(table_console(), judgement, waste, compatible=asked.compatible)
     findings = judgement.dr_elephant if asked.compatible else judgement.corrected
     return 0 if any(finding.severity is not None for finding in findings) else 1
+
+
+def _application(asked: argparse.Namespace, settings: Settings, store_url: str) -> int:
+    events = _events(asked, settings, store_url, application_here, application_of)
+    if not events.num_rows:
+        other = f"; if it runs MapReduce, ask for {job_of_application(asked.job)}" if is_application(asked.job) else ""
+        raise SparkJobError(
+            f"{store_url}: no event of a Spark application {asked.job}; ingest its event log with `clustercep ingest`"
+            f"{other}"
+        )
+    judgement = judged_application(spark_events.application_figures(asked.job, events))
+    waste = waste_of_application(judgement.application)
+    if asked.format == "json":
+        _print_json(judgement.to_json(), waste)
+    else:
+        print_application(table_console(), judgement, waste, compatible=asked.compatible)
+    findings = judgement.dr_elephant if asked.compatible else judgement.corrected
+    return 0 if any(finding.severity is not None for finding in findings) else 1
+
+
+def _print_json(told: dict[str, object], waste: Waste) -> None:
+    print(json.dumps(told | {"waste": {name: getattr(waste, name) for name in waste.__slots__}}, indent=1))
 
 
 def _all_jobs(asked: argparse.Namespace) -> int:
@@ -82,9 +120,13 @@ def _all_jobs(asked: argparse.Namespace) -> int:
     to_ms = None if asked.to is None else parse_time_ms("--to", asked.to, now_ms)
     is_here = asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/")
     rows = rows_here(store_url, from_ms, to_ms) if is_here else None
-    if rows is None:
+    of_spark = applications.rows_here(store_url, from_ms, to_ms) if is_here else None
+    if rows is None or of_spark is None:
         with spark_session("clustercep report", asked.master or settings.spark.master, settings.spark.conf) as spark:
-            rows = rows_on_spark(EventStore.open(spark, store_url), from_ms, to_ms)
+            store = EventStore.open(spark, store_url)
+            rows = rows_on_spark(store, from_ms, to_ms) if rows is None else rows
+            of_spark = applications.rows_on_spark(store, from_ms, to_ms) if of_spark is None else of_spark
+    rows = [*rows, *of_spark]
     if asked.format == "json":
         print(json.dumps(to_json(rows, asked.top), indent=1))
     else:
@@ -94,65 +136,59 @@ def _all_jobs(asked: argparse.Namespace) -> int:
 
 def events_here(url: str, job_id: str) -> pa.Table:
     """The rows of a job, of a store on this machine (file:///...); raises StoreError."""
-    folder = LocalFolder(url)
-    try:
-        files = reading.opened(CommitReader(folder), url).files.values()
-
-        def rows(types: Collection[str], from_ms: int | None, to_ms: int | None) -> pa.Table:
-            found = chosen_files(files, types, from_ms, to_ms)
-            return _rows_of(job_id, [folder.path(file.path) for file in found])
-
-        ends = rows(JOB_TYPES, None, None)
-        span = _span(ends)
-        others = tuple(name for name in TYPES if name not in (*JOB_TYPES, "JobSettings"))
-        start_ms = cluster_start_ms(job_id)
-        conf = rows(("JobSettings",), start_ms, start_ms)
-        return pa.concat_tables([ends, conf, rows(others, *span)], promote_options="permissive")
-    except OSError as error:
-        raise StoreError(f"{url}: {error.strerror or error}") from error
-    except pa.ArrowException as error:
-        raise StoreError(f"{url}: {str(error).splitlines()[0]}; see `clustercep store info`") from error
-
-
-def _rows_of(job_id: str, paths: Sequence[Path]) -> pa.Table:
-    tables = []
-    for path in paths:
-        present = set(pq.read_schema(path).names)
-        if "job_id" not in present:
-            continue
-        names = [name for name in COLUMNS if name in present]
-        tables.append(pq.read_table(path, columns=names, filters=pc.field("job_id") == job_id, partitioning=None))
-    return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
-
-
-def _span(ends: pa.Table) -> tuple[int | None, int | None]:
-    """Where a job's attempts may be; no limit on a side that is not known."""
-    if not ends.num_rows:
-        return None, None
-    first = last = None
-    for row in ends.to_pylist():
-        if row["type"] == "JobStart":
-            first = row["t_lo_ms"] - SLACK_MS
-        else:
-            last = row["t_hi_ms"] + SLACK_MS
-    return first, last
+    return own_rows.rows_here(url, "job_id", job_id, COLUMNS_SO_FAR, lambda rows: _of_job(job_id, rows))
 
 
 def events_of(store: EventStore, job_id: str) -> pa.Table:
     """As `events_here`, by Spark."""
-    mine = sf.col("job_id") == job_id
-    with job_errors(f"{store.url}: cannot be read"):
-        ends = store.read(JOB_TYPES, COLUMNS).where(mine).toArrow()
-        others = tuple(name for name in TYPES if name not in (*JOB_TYPES, "JobSettings"))
-        start_ms = cluster_start_ms(job_id)
-        conf = store.read(("JobSettings",), COLUMNS, start_ms, start_ms).where(mine).toArrow()
-        rest = store.read(others, COLUMNS, *_span(ends)).where(mine).toArrow()
-    return pa.concat_tables([ends, conf, rest], promote_options="permissive")
+    return own_rows.rows_on_spark(store, "job_id", job_id, COLUMNS_SO_FAR, lambda rows: _of_job(job_id, rows))
 
 
-def _events_on_spark(asked: argparse.Namespace, settings: Settings, store_url: str) -> pa.Table:
+def application_here(url: str, application_id: str) -> pa.Table:
+    """The rows of a Spark application, of a store on this machine (file:///...); raises StoreError."""
+    return own_rows.rows_here(url, "application_id", application_id, spark_events.COLUMNS, _of_application)
+
+
+def application_of(store: EventStore, application_id: str) -> pa.Table:
+    """As `application_here`, by Spark."""
+    return own_rows.rows_on_spark(store, "application_id", application_id, spark_events.COLUMNS, _of_application)
+
+
+def _of_job(job_id: str, rows: Rows) -> pa.Table:
+    ends = rows(JOB_TYPES, None, None)
+    others = tuple(name for name in TYPES if name not in (*JOB_TYPES, "JobSettings"))
+    start_ms = cluster_start_ms(job_id)
+    conf = rows(("JobSettings",), start_ms, start_ms)
+    found = rows(others, *_span(ends, "JobStart"))
+    return pa.concat_tables([ends, conf, found], promote_options="permissive")
+
+
+def _of_application(rows: Rows) -> pa.Table:
+    ends = rows(spark_events.APPLICATION_TYPES, None, None)
+    found = rows(spark_events.OTHER_TYPES, *_span(ends, "SparkApplicationStart"))
+    return pa.concat_tables([ends, found], promote_options="permissive")
+
+
+def _span(ends: pa.Table, start: str) -> tuple[int | None, int | None]:
+    """Where what is in between may be; no limit on a side that is not known, as where an attempt has not ended."""
+    told = [(row["type"] == start, row) for row in ends.to_pylist()]
+    firsts = [row["t_lo_ms"] for is_start, row in told if is_start]
+    lasts = [row["t_hi_ms"] for is_start, row in told if not is_start]
+    from_ms = min(firsts) - SLACK_MS if firsts and len(firsts) >= len(lasts) else None
+    return from_ms, max(lasts) + SLACK_MS if lasts and len(lasts) >= len(firsts) else None
+
+
+def _events(
+    asked: argparse.Namespace,
+    settings: Settings,
+    store_url: str,
+    here: Callable[[str, str], pa.Table],
+    there: Callable[[EventStore, str], pa.Table],
+) -> pa.Table:
+    if asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/"):
+        return here(rooted(store_url), asked.job)
     with spark_session("clustercep report", asked.master or settings.spark.master, settings.spark.conf) as spark:
-        return events_of(EventStore.open(spark, store_url), asked.job)
+        return there(EventStore.open(spark, store_url), asked.job)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,6 +25,7 @@ from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.on_this_machine import read_few
+from spark_jobs.heuristics.row import DDL, rows_table
 
 MOST_EVENTS_HERE = 500_000
 """An event of counters is a few KB."""
@@ -32,17 +33,6 @@ MOST_EVENTS_HERE = 500_000
 SLACK_MS = DAY_MS
 
 _OTHERS = tuple(name for name in TYPES if name not in (*JOB_TYPES, "JobSettings"))
-
-ROW = pa.schema(
-    [(name, pa.string()) for name in ("job_id", "job_name", "user", "queue", "status", "severity", "heuristics")]
-    + [("end_ms", pa.int64()), ("n_unmeasured", pa.int64())]
-    + [(name, pa.float64()) for name in ("held_gib_h", "wasted_gib_h", "lost_h")]
-)
-_DDL = (
-    "job_id string, job_name string, user string, queue string, status string, severity string, heuristics string, "
-    "end_ms long, n_unmeasured long, held_gib_h double, wasted_gib_h double, lost_h double"
-)
-
 
 _FIGURES = (number("not used, GiB h"), number("held, GiB h", spare=2), number("lost, h", spare=1))
 _JOBS = (
@@ -65,7 +55,7 @@ class Total:
 
 
 def rows_here(url: str, from_ms: int | None, to_ms: int | None) -> list[dict[str, Any]] | None:
-    """A row of ROW per job of the span; None where that is for Spark. Raises StoreError."""
+    """A row (`row.ROW`) per job of the span; None where that is for Spark. Raises StoreError."""
     ends = read_few(url, ("JobEnd",), COLUMNS, from_ms, to_ms, MOST_EVENTS_HERE)
     if ends is None:
         return None
@@ -106,7 +96,7 @@ def rows_on_spark(store: EventStore, from_ms: int | None, to_ms: int | None) -> 
             others = store.read((*_OTHERS, "JobStart"), COLUMNS, span[0] - SLACK_MS, span[1] + SLACK_MS)
             conf = store.read(("JobSettings",), COLUMNS)
             events: DataFrame = ends.unionByName(others.unionByName(conf).join(wanted, "job_id", "left_semi"))
-            found = events.groupBy("job_id").applyInArrow(_judge_group, _DDL)
+            found = events.groupBy("job_id").applyInArrow(_judge_group, DDL)
             rows: list[dict[str, Any]] = found.toArrow().to_pylist()
             return rows
         finally:
@@ -114,7 +104,7 @@ def rows_on_spark(store: EventStore, from_ms: int | None, to_ms: int | None) -> 
 
 
 def row_of(job_id: str, events: pa.Table) -> dict[str, Any]:
-    """A job's row of ROW."""
+    """A job's row."""
     judgement = judged(job_figures(job_id, events))
     waste, job = waste_of(judgement.job), judgement.job
     worst = [one.heuristic for one in judgement.corrected if one.severity and one.severity == judgement.severity]
@@ -184,11 +174,7 @@ def print_jobs(console: Console, rows: Sequence[dict[str, Any]], top: int) -> No
 def _judge_group(events: pa.Table) -> pa.Table:
     job_id = str(events.column("job_id")[0].as_py())
     has_end = pc.any(pc.equal(events.column("type"), "JobEnd")).as_py()
-    return pa.Table.from_pylist([row_of(job_id, events)] if has_end and is_job(job_id) else [], schema=_in_order())
-
-
-def _in_order() -> pa.Schema:
-    return pa.schema([ROW.field(part.split()[0]) for part in _DDL.split(", ")])
+    return rows_table([row_of(job_id, events)] if has_end and is_job(job_id) else [])
 
 
 def _span(ends: pa.Table) -> tuple[set[str], int, int]:
@@ -210,4 +196,4 @@ def _number(value: float | None) -> str:
     return "not known" if value is None else f"{value:,.2f}"
 
 
-__all__ = ["ROW", "print_jobs", "ranked", "row_of", "rows_here", "rows_on_spark", "to_json", "totals"]
+__all__ = ["print_jobs", "ranked", "row_of", "rows_here", "rows_on_spark", "to_json", "totals"]

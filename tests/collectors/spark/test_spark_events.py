@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,56 @@ def test_fetch_failures_speculation_and_executors_that_are_let_go(tmp_path: Path
     lost = [row for row in rows if row["type"] == "SparkExecutorRemoved"]
     assert [row["lost"] for row in lost] == [0, 0, 1]
     assert [row.get("host") for row in lost] == [None, None, "node3"]
+
+
+def test_what_heuristics_need(tmp_path: Path) -> None:
+    settings = {"spark.executor.memory": "4g", "spark.sql.shuffle.partitions": " 400 ", "spark.executor.cores": "many",
+                "spark.app.name": "orders", "spark.memory.fraction": "0.6", "spark.speculation": "TRUE",
+                "spark.executor.instances": 7}  # fmt: skip
+    environment = {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": settings}
+    jobs = [
+        {"Event": "SparkListenerJobStart", "Job ID": n, "Submission Time": T0_MS, "Stage IDs": ids}
+        for n, ids in enumerate(([3, 1, 2], [], [0] * 5_001, [1, "2"], None))
+    ]
+    tasks = [
+        task(n, 0, T0_MS, T0_MS + 9) | {"Task Metrics": {"Memory Bytes Spilled": 70, "Disk Bytes Spilled": 7}, **more}
+        for n, more in enumerate((
+            {"Task Executor Metrics": {"JVMHeapMemory": 900, "OnHeapStorageMemory": 30, "OffHeapStorageMemory": 4}},
+            {"Task Executor Metrics": {"JVMHeapMemory": 0, "OnHeapStorageMemory": 0}},  # never sampled
+            {},
+        ))
+    ]  # fmt: skip
+    first, second = started()
+    (tmp_path / NAME).write_bytes(lines(first, environment, second, *jobs, stage(0, T0_MS), *tasks, ended(T0_MS + 9)))
+    rows = told(tmp_path)
+    assert json.loads(rows[0]["settings"]) == {
+        "spark.executor.memory": "4g", "spark.sql.shuffle.partitions": "400", "spark.memory.fraction": "0.6",
+        "spark.speculation": "TRUE",
+    }  # fmt: skip
+    assert [row.get("stages") for row in rows if row["type"] == "SparkJobStart"] == ["3 1 2", "", None, None, None]
+    ends = [row for row in rows if row["type"] == "SparkTaskEnd"]
+    assert [(row["memory_spilled_bytes"], row["spilled_bytes"]) for row in ends] == [(70, 7)] * 3
+    assert [(row.get("peak_heap_bytes"), row.get("peak_storage_bytes")) for row in ends] == [
+        (900, 34), (None, None), (None, None)
+    ]  # fmt: skip
+
+
+def test_settings_survive_a_stop_before_the_start(tmp_path: Path) -> None:
+    environment = {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.executor.memory": "4g"}}
+    first, second = started()
+    log, reading = tmp_path / f"{NAME}.inprogress", collector(tmp_path)
+    log.write_bytes(lines(first, environment))
+    assert rows_of([reading.poll(LATER_MS)]) == []
+    position = saved(reading.checkpoint())
+    log.write_bytes(lines(first, environment, second))
+    reading.restore(position)
+    (start,) = rows_of([reading.poll(LATER_MS)])
+    assert start["settings"] == '{"spark.executor.memory":"4g"}'
+    before = {**position["logs"][NAME], "application": dict(position["logs"][NAME]["application"])}
+    del before["application"]["settings"]  # a position from before they were kept
+    reading.restore({**position, "logs": {NAME: before}})
+    (start,) = rows_of([reading.poll(LATER_MS)])
+    assert "settings" not in start
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -120,6 +120,25 @@ def test_a_store_from_before_says_ingest_again(tmp_path: Path) -> None:
     assert len([gap for gap in judgement.gaps if "ingest" in gap]) == 3
 
 
+def test_a_job_that_still_runs_is_judged_by_the_tasks_that_are_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maps = [record for number in range(60) for record in map_of(number)]
+    store = stored(tmp_path, histories.history(histories.start_records(n_maps=200), maps))
+    code, out = told(store, capsys, "--format=json")
+    found = json.loads(out)
+    assert (code, found["dr_elephant"]) == (0, [])
+    assert "60 of 200 maps" in found["gaps"][0]
+    by_name = {one["heuristic"]: one for one in found["corrected"]}
+    assert (by_name["mapper-time"]["severity"], by_name["mapper-time"]["measures"][0]["value"]) == ("LOW", 120_000)
+    assert "mapper-memory" not in by_name  # of a job that runs nobody tells them
+    _, out = told(store, capsys)
+    assert "its end is not stored" in out
+    code, out = told(store, capsys, "--dr-elephant")
+    assert code == 1
+    assert "once it has ended" in out
+
+
 def test_hostile_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = whole().replace(b'"jobName":"', f'"jobName":{json.dumps(HOSTILE)[:-1]}'.encode())
     code, out = told(stored(tmp_path, data), capsys)

@@ -1,0 +1,236 @@
+"""The Spark heuristics as Dr. Elephant computes them (linkedin/dr-elephant, master 916c25d), its faults included.
+
+Formulas and thresholds are its; what it takes from a history server is read from the event log's own figures as the
+history server adds them up. Where that leaves a choice (which median, which executors, which tasks), docs/heuristics.md
+says what is taken: there exactness is by our reading. What its score counts as 0 is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.heuristics.severity import Finding, Measure, Severity, not_known
+from app.heuristics.spark import advice
+from app.heuristics.spark.figures import DRIVER, FAILED, SUCCEEDED, SparkFigures, SparkTask
+from app.heuristics.spark.found import (
+    EXECUTOR_GC,
+    EXECUTORS,
+    INGEST_AGAIN,
+    JOBS,
+    LONG_TASKS,
+    NO_FIGURES,
+    SKEW,
+    SPILL,
+    STAGES,
+    TASK_FAILURES,
+    Heuristic,
+    StageResult,
+    ended,
+    greatest,
+    n_of,
+    of_parts,
+    of_stages,
+    rate,
+    ratio,
+    total,
+    worst_first,
+)
+from app.heuristics.spark.thresholds import (
+    EXECUTOR_RATIO,
+    FAILURE_RATE,
+    GC_RATIO,
+    GC_TOO_LOW,
+    IGNORED_BELOW_BYTES,
+    IGNORED_BELOW_MS,
+    SKEW_LEAST_MS,
+    SKEW_RATIO,
+    SKEW_STAGE_SHARE,
+    SPILL_EXPECTED_BYTES,
+    SPILL_RATIO,
+    STAGE_RUN_MS,
+    TASK_FAILURE_RATE,
+    TASK_RUN_MS,
+)
+
+INSTANCES = "spark.executor.instances"
+
+COMPARED = (
+    ("storage memory", "bytes", "storage_bytes"),
+    ("task time", "ms", "life_ms"),
+    ("input", "bytes", "input_bytes"),
+    ("shuffle read", "bytes", "shuffle_read_bytes"),
+    ("shuffle write", "bytes", "shuffle_write_bytes"),
+)
+"""What executors are compared by: name, unit, figure of their tasks."""
+
+
+def executor_gc(app: SparkFigures) -> Finding:
+    """Garbage collection of all executors against the life times of their tasks; of the driver nothing."""
+    if not app.tells("gc_ms"):
+        return not_known(EXECUTOR_GC, len(app.executors), NO_FIGURES)
+    by_executor = {name: tasks for name, tasks in app.by_executor.items() if name != DRIVER}
+    sums = {name: (total(tasks, "gc_ms"), total(tasks, "life_ms")) for name, tasks in by_executor.items()}
+    whole = ratio(sum(gc for gc, _ in sums.values()), sum(life for _, life in sums.values()))
+    measure = Measure("GC / task time", whole, "", GC_RATIO)
+    worst = sorted(sums, key=lambda name: -ratio(*sums[name]) if sums[name][1] else 0.0)
+    is_low = GC_TOO_LOW.severity_of(whole) > Severity.LOW
+    note = advice.gc_too_low() if is_low else ""
+    return of_parts(EXECUTOR_GC, len(sums), (measure,), map(app.executor_name, worst), advice.gc(), 0, note)
+
+
+def executors(app: SparkFigures) -> Finding:
+    """The executor with most against the median one, the driver among them."""
+    if not app.has_run:
+        return not_known(EXECUTORS, len(app.executors), NO_FIGURES)
+    by_executor = {DRIVER: [], **app.by_executor}
+    measures, greatest_of = list[Measure](), dict[str, str]()
+    for name, unit, figure in COMPARED:
+        values = {one: _held(tasks, figure) for one, tasks in by_executor.items()}
+        most = max(values, key=lambda one: values[one])
+        if values[most] < (IGNORED_BELOW_MS if unit == "ms" else IGNORED_BELOW_BYTES):
+            continue
+        middle = median_of_both(list(values.values()))
+        measures.append(Measure(f"{name}, max / median", ratio(values[most], middle), "", EXECUTOR_RATIO))
+        greatest_of[measures[-1].name] = most
+    ordered = worst_first(measures, lambda one: one)
+    parts = [app.executor_name(greatest_of[one.name]) for one in ordered if one.severity]
+    what = advice.executors(ordered[0].name.partition(",")[0]) if ordered else ""
+    return of_parts(EXECUTORS, len(by_executor), ordered, parts, what, 0)
+
+
+def jobs(app: SparkFigures) -> Finding:
+    """Jobs that failed, and the job of whose tasks most did."""
+    failed = [job for job in app.jobs if job.status == FAILED]
+    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "", FAILURE_RATE)
+    lacks = any(job.stages is None for job in app.jobs)
+    if lacks and whole.severity < Severity.CRITICAL:
+        return not_known(JOBS, len(app.jobs), INGEST_AGAIN.format(what="which stages its jobs had"), (whole,))
+    rates = {job.number: rate(*ended(app.stages_of(job))) for job in app.jobs}
+    worst = greatest("failed tasks of a job", rates.values(), "", FAILURE_RATE)
+    ordered = sorted(rates, key=lambda number: -rates[number])
+    parts = [job.number for job in failed] if whole.severity else []
+    parts += [number for number in ordered if FAILURE_RATE.severity_of(rates[number])]
+    return of_parts(
+        JOBS, len(app.jobs), (whole, worst), (f"job {number}" for number in parts), advice.failures("jobs"), 0
+    )
+
+
+def stages(app: SparkFigures) -> Finding:
+    """Stages that failed, the one of whose tasks most did, and the one that took the executors longest."""
+    n = len(app.stages)
+    if app.stages and not app.has_run:
+        return not_known(STAGES, n, NO_FIGURES)
+    if app.settings is None:
+        return not_known(STAGES, n, INGEST_AGAIN.format(what=f"whether {INSTANCES} was set"))
+    instances = _instances(app)
+    failed = [stage for stage in app.stages if stage.status == FAILED]
+    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "", FAILURE_RATE)
+    if instances == 0:
+        return not_known(STAGES, n, f"{INSTANCES} is 0; Dr. Elephant ends in a division by zero there", (whole,))
+    rates = {stage.stage: rate(*ended([stage])) for stage in app.stages}
+    times = {stage.stage: stage.total("run_ms") // instances for stage in app.stages}
+    worst_rate = greatest("failed tasks of a stage", rates.values(), "", FAILURE_RATE)
+    longest = greatest("run time of a stage / executors", times.values(), "ms", STAGE_RUN_MS)
+    parts = [stage.stage for stage in failed] if whole.severity else []
+    parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
+    parts += [one for one in sorted(times, key=lambda one: -times[one]) if STAGE_RUN_MS.severity_of(times[one])]
+    of_time = longest.severity > max(whole.severity, worst_rate.severity)
+    what = advice.stage_time() if of_time else advice.failures("stages")
+    return of_parts(STAGES, n, (whole, worst_rate, longest), (f"stage {one}" for one in parts), what, 0)
+
+
+def stage_skew(app: SparkFigures) -> Finding:
+    """The longest task of a stage against its median one, where it is long and most of the stage's time."""
+    if app.stages and not app.has_run:
+        return not_known(SKEW, len(app.stages), NO_FIGURES)
+    results = []
+    for stage in app.stages:
+        times = [task.run_ms or 0 for task in stage.succeeded]
+        longest = max(times, default=0)
+        if stage.period_ms is None or longest <= SKEW_LEAST_MS or longest <= SKEW_STAGE_SHARE * stage.period_ms:
+            continue
+        measure = Measure("max / median run time", ratio(longest, upper_median(times)), "", SKEW_RATIO)
+        results.append(StageResult(stage, measure, stage.n_planned))
+    return of_stages(SKEW, len(app.stages), results, lambda _: advice.skew(by_data=None))
+
+
+def stage_spill(app: SparkFigures) -> Finding:
+    """What a stage spilled against the most that it read or wrote."""
+    n = len(app.stages)
+    if app.stages and not app.has_run:
+        return not_known(SPILL, n, NO_FIGURES)
+    if app.stages and not app.tells("memory_spilled_bytes"):
+        return not_known(SPILL, n, INGEST_AGAIN.format(what="how much memory its tasks spilled"))
+    results = []
+    for stage in app.stages:
+        if stage.most_bytes < SPILL_EXPECTED_BYTES:
+            value = ratio(stage.total("memory_spilled_bytes"), stage.most_bytes)
+            results.append(StageResult(stage, Measure("spilled / data", value, "", SPILL_RATIO), stage.n_planned))
+    return of_stages(SPILL, n, results, lambda _: advice.spill())
+
+
+def long_tasks(app: SparkFigures) -> Finding:
+    """The median task of a stage."""
+    if app.stages and not app.has_run:
+        return not_known(LONG_TASKS, len(app.stages), NO_FIGURES)
+    results = []
+    for stage in app.stages:
+        if times := [task.run_ms or 0 for task in stage.succeeded]:
+            measure = Measure("median run time", upper_median(times), "ms", TASK_RUN_MS)
+            results.append(StageResult(stage, measure, stage.n_planned))
+    return of_stages(
+        LONG_TASKS,
+        len(app.stages),
+        results,
+        lambda stage: advice.long_tasks(reads_input=stage.total("input_bytes") > 0),
+    )
+
+
+def task_failures(app: SparkFigures) -> Finding:
+    """Attempts of a stage's tasks that failed, against how many tasks it has."""
+    results = []
+    for stage in app.stages:
+        n_failed = stage.n_of(FAILED)
+        measure = Measure("failed attempts / tasks", ratio(n_failed, stage.n_planned), "", TASK_FAILURE_RATE)
+        results.append(StageResult(stage, measure, n_failed))
+    return of_stages(TASK_FAILURES, len(app.stages), results, lambda _: advice.task_failures())
+
+
+HEURISTICS: tuple[Heuristic, ...] = (
+    executor_gc, executors, jobs, stages, stage_skew, stage_spill, long_tasks, task_failures,
+)  # fmt: skip
+
+
+def judge(app: SparkFigures) -> Iterator[Finding]:
+    """All of an application that has ended; of one that has not Dr. Elephant knows nothing."""
+    if app.end_ms is not None:
+        for heuristic in HEURISTICS:
+            yield heuristic(app)
+
+
+def upper_median(values: list[int]) -> int:
+    """The median as Spark's history server takes it: of an even number the upper one of both in the middle."""
+    return sorted(values)[len(values) // 2]
+
+
+def median_of_both(values: list[int]) -> int:
+    """The median as Dr. Elephant's own statistics take it: of an even number the mean of both, cut."""
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
+
+
+def _instances(app: SparkFigures) -> int:
+    told = (app.settings or {}).get(INSTANCES)
+    return len({DRIVER, *app.by_executor}) if told is None else int(told)
+
+
+def _held(tasks: list[SparkTask], figure: str) -> int:
+    """Of an executor: the most blocks that it held; of everything else the sum over its tasks."""
+    values = (getattr(task, figure) or 0 for task in tasks)
+    return max(values, default=0) if figure == "storage_bytes" else sum(values)
+
+
+__all__ = [
+    "COMPARED", "HEURISTICS", "INSTANCES", "executor_gc", "executors", "jobs", "judge", "long_tasks", "median_of_both",
+    "stage_skew", "stage_spill", "stages", "task_failures", "upper_median",
+]  # fmt: skip
