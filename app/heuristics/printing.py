@@ -88,6 +88,8 @@ def value_text(value: float, unit: str) -> str:
         return format_duration(round(shown))
     if unit.startswith("bytes"):
         return _size(shown) + unit.removeprefix("bytes")
+    if unit == "share":
+        return f"{100 * shown:,.3g} %"
     return f"{shown:,.0f}" if unit == "tasks" else f"{shown:,.4g}"
 
 

@@ -58,7 +58,7 @@ class Measure:
     name: str
     value: float
     unit: str
-    """ms, bytes, bytes/s, tasks, or empty for a ratio."""
+    """ms, bytes, bytes/s, tasks, share (1 is all), or empty for another ratio."""
     limits: Limits
 
     @property

@@ -87,7 +87,7 @@ def executor_gc(app: SparkFigures) -> Finding:
         if known:
             sums[name] = (total(known, "gc_ms"), total(known, "run_ms"))
     run_ms = sum(run for _, run in sums.values())
-    measure = Measure("GC / run time", ratio(sum(gc for gc, _ in sums.values()), run_ms), "", GC_RATIO)
+    measure = Measure("GC / run time", ratio(sum(gc for gc, _ in sums.values()), run_ms), "share", GC_RATIO)
     if run_ms < IGNORED_BELOW_MS:
         return Finding(EXECUTOR_GC, Severity.NONE, 0, len(sums), note="less than 5 minutes of run time in all")
     own = {name: ratio(*figures) for name, figures in sums.items() if figures[1]}
@@ -124,12 +124,12 @@ def executors(app: SparkFigures) -> Finding:
 def jobs(app: SparkFigures) -> Finding:
     """Jobs that failed, and the job of whose tasks most did."""
     failed = [job for job in app.jobs if job.status == FAILED]
-    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "", FAILURE_RATE)
+    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "share", FAILURE_RATE)
     lacks = any(job.stages is None for job in app.jobs)
     if lacks and whole.severity < Severity.CRITICAL:
         return not_known(JOBS, len(app.jobs), INGEST_AGAIN.format(what="which stages its jobs had"), (whole,))
     rates = {job.number: rate(*ended(app.stages_of(job))) for job in app.jobs}
-    worst = greatest("failed tasks of a job", rates.values(), "", FAILURE_RATE)
+    worst = greatest("failed tasks of a job", rates.values(), "share", FAILURE_RATE)
     parts = [job.number for job in failed] if whole.severity else []
     parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
     points = score(max(whole.severity, worst.severity), len(set(parts)))
@@ -144,11 +144,11 @@ def stages(app: SparkFigures) -> Finding:
     if app.stages and not app.has_run:
         return not_known(STAGES, n, NO_FIGURES)
     failed = [stage for stage in app.stages if stage.status == FAILED]
-    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "", FAILURE_RATE)
+    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "share", FAILURE_RATE)
     rates = {stage.stage: rate(*ended([stage])) for stage in app.stages}
     cores = {one.executor_id: one.n_cores or 1 for one in app.executors}
     times = {stage.stage: stage.total("run_ms") / _cores(stage, cores) for stage in app.stages}
-    worst_rate = greatest("failed tasks of a stage", rates.values(), "", FAILURE_RATE)
+    worst_rate = greatest("failed tasks of a stage", rates.values(), "share", FAILURE_RATE)
     longest = greatest("run time of a stage per core", times.values(), "ms", STAGE_RUN_MS)
     parts = [stage.stage for stage in failed] if whole.severity else []
     parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
@@ -221,7 +221,7 @@ def task_failures(app: SparkFigures) -> Finding:
     for stage in app.stages:
         failed, good = ended([stage])
         if failed or good:
-            measure = Measure("failed attempts", rate(failed, good), "", TASK_FAILURE_RATE)
+            measure = Measure("failed attempts", rate(failed, good), "share", TASK_FAILURE_RATE)
             results.append(StageResult(stage, measure, failed))
     worst = worst_first(results, lambda one: one.measure)[:1]
     note = _reason(task.reason for one in worst if one.measure.severity for task in one.stage.tasks if task.status == FAILED)  # fmt: skip  # noqa: E501

@@ -71,7 +71,7 @@ def executor_gc(app: SparkFigures) -> Finding:
     by_executor = {name: tasks for name, tasks in app.by_executor.items() if name != DRIVER}
     sums = {name: (total(tasks, "gc_ms"), total(tasks, "life_ms")) for name, tasks in by_executor.items()}
     whole = ratio(sum(gc for gc, _ in sums.values()), sum(life for _, life in sums.values()))
-    measure = Measure("GC / task time", whole, "", GC_RATIO)
+    measure = Measure("GC / task time", whole, "share", GC_RATIO)
     worst = sorted(sums, key=lambda name: -ratio(*sums[name]) if sums[name][1] else 0.0)
     is_low = GC_TOO_LOW.severity_of(whole) > Severity.LOW
     note = advice.gc_too_low() if is_low else ""
@@ -101,12 +101,12 @@ def executors(app: SparkFigures) -> Finding:
 def jobs(app: SparkFigures) -> Finding:
     """Jobs that failed, and the job of whose tasks most did."""
     failed = [job for job in app.jobs if job.status == FAILED]
-    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "", FAILURE_RATE)
+    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "share", FAILURE_RATE)
     lacks = any(job.stages is None for job in app.jobs)
     if lacks and whole.severity < Severity.CRITICAL:
         return not_known(JOBS, len(app.jobs), INGEST_AGAIN.format(what="which stages its jobs had"), (whole,))
     rates = {job.number: rate(*ended(app.stages_of(job))) for job in app.jobs}
-    worst = greatest("failed tasks of a job", rates.values(), "", FAILURE_RATE)
+    worst = greatest("failed tasks of a job", rates.values(), "share", FAILURE_RATE)
     ordered = sorted(rates, key=lambda number: -rates[number])
     parts = [job.number for job in failed] if whole.severity else []
     parts += [number for number in ordered if FAILURE_RATE.severity_of(rates[number])]
@@ -124,12 +124,12 @@ def stages(app: SparkFigures) -> Finding:
         return not_known(STAGES, n, INGEST_AGAIN.format(what=f"whether {INSTANCES} was set"))
     instances = _instances(app)
     failed = [stage for stage in app.stages if stage.status == FAILED]
-    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "", FAILURE_RATE)
+    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "share", FAILURE_RATE)
     if instances == 0:
         return not_known(STAGES, n, f"{INSTANCES} is 0; Dr. Elephant ends in a division by zero there", (whole,))
     rates = {stage.stage: rate(*ended([stage])) for stage in app.stages}
     times = {stage.stage: stage.total("run_ms") // instances for stage in app.stages}
-    worst_rate = greatest("failed tasks of a stage", rates.values(), "", FAILURE_RATE)
+    worst_rate = greatest("failed tasks of a stage", rates.values(), "share", FAILURE_RATE)
     longest = greatest("run time of a stage / executors", times.values(), "ms", STAGE_RUN_MS)
     parts = [stage.stage for stage in failed] if whole.severity else []
     parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
@@ -191,7 +191,7 @@ def task_failures(app: SparkFigures) -> Finding:
     results = []
     for stage in app.stages:
         n_failed = stage.n_of(FAILED)
-        measure = Measure("failed attempts / tasks", ratio(n_failed, stage.n_planned), "", TASK_FAILURE_RATE)
+        measure = Measure("failed attempts / tasks", ratio(n_failed, stage.n_planned), "share", TASK_FAILURE_RATE)
         results.append(StageResult(stage, measure, n_failed))
     return of_stages(TASK_FAILURES, len(app.stages), results, lambda _: advice.task_failures())
 
