@@ -28,6 +28,8 @@ button[kind^="primary"]:not(:disabled):hover {{ background-color: #2f78bd; borde
 .clustercep-table tbody tr:last-child td {{ border-bottom: 0; }}
 .clustercep-table td.number, .clustercep-table th.number {{
   font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }}
+.clustercep-table td.broken {{ overflow-wrap: anywhere; }}
+.clustercep-table td.whole {{ white-space: nowrap; }}
 .clustercep-table a {{ color: inherit; text-decoration: underline; }}
 .clustercep-table .share {{ align-items: center; display: flex; gap: 0.6rem; white-space: nowrap; }}
 .clustercep-table .bar {{ background: {_LINE}; border-radius: 3px; flex: 1; height: 0.5rem; min-width: 2.5rem; }}

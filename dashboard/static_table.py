@@ -36,10 +36,18 @@ Cell = str | int | None | Link | Share
 """None: nothing is known."""
 
 
-def show_table(columns: Mapping[str, Iterable[Cell]], *, label: str, numbers: Collection[str] = ()) -> None:
+def show_table(
+    columns: Mapping[str, Iterable[Cell]],
+    *,
+    label: str,
+    numbers: Collection[str] = (),
+    whole: Collection[str] = (),
+    broken: Collection[str] = (),
+) -> None:
     """Columns by their headings, all of one length; `label` says what the table shows, `numbers` which columns are
-    figures."""
-    st.html(table_html(columns, label=label, numbers=numbers))
+    figures, `whole` which have short texts that stay on one line, `broken` which have long ones whose words are broken
+    where the window is narrow."""
+    st.html(table_html(columns, label=label, numbers=numbers, whole=whole, broken=broken))
 
 
 def show_facts(facts: Iterable[tuple[str, str]]) -> None:
@@ -48,9 +56,17 @@ def show_facts(facts: Iterable[tuple[str, str]]) -> None:
     st.html(f'<dl class="clustercep-facts">{told}</dl>')
 
 
-def table_html(columns: Mapping[str, Iterable[Cell]], *, label: str, numbers: Collection[str] = ()) -> str:
+def table_html(
+    columns: Mapping[str, Iterable[Cell]],
+    *,
+    label: str,
+    numbers: Collection[str] = (),
+    whole: Collection[str] = (),
+    broken: Collection[str] = (),
+) -> str:
     """As `show_table`; a table wider or longer than its place is scrolled, by keys too."""
-    classes = [' class="number"' if name in numbers else "" for name in columns]
+    kinds = {"number": numbers, "whole": whole, "broken": broken}
+    classes = ["".join(f' class="{kind}"' for kind, of in kinds.items() if name in of) for name in columns]
     head = "".join(f'<th scope="col"{of}>{_text(name)}</th>' for name, of in zip(columns, classes, strict=True))
     rows: Iterable[Sequence[Cell]] = zip(*columns.values(), strict=True)
     body = "".join(

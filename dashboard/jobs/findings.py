@@ -28,7 +28,11 @@ def show_findings(findings: Sequence[Finding]) -> None:
     """The worst first; at least one."""
     found_rows = rows(findings)
     show_table(
-        {name: [row[name] for row in found_rows] for name in found_rows[0]}, label="Heuristics", numbers=("Score",)
+        {name: [row[name] for row in found_rows] for name in found_rows[0]},
+        label="Heuristics",
+        numbers=("Score",),
+        whole=("Severity",),
+        broken=("Measured", "Tasks"),
     )
     st.caption("The score is severity times tasks; 0 for none and low.")
     for heuristic, severity, advice in advised(findings):

@@ -38,6 +38,8 @@ def test_cells_of_each_kind() -> None:
         },
         label="Hosts",
         numbers=("n",),
+        whole=("host",),
+        broken=("run",),
     )
     assert read_table(html) == {
         "host": ["node1", ""],
@@ -47,7 +49,7 @@ def test_cells_of_each_kind() -> None:
     }
     assert "width:95.0%" in html
     assert "width:0.0%" in html
-    assert html.count('class="number"') == 3
+    assert [html.count(f'class="{kind}"') for kind in ("number", "whole", "broken")] == [3, 3, 3]
 
 
 def test_columns_have_one_length() -> None:
