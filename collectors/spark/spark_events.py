@@ -17,9 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collectors.base import Collected, FinishedHistory, OptionError, ProblemLog, next_watermark, read_position
+from collectors.base import Collected, FinishedHistory, ProblemLog, next_watermark, read_position
 from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.lifecycle import clean_text
+from collectors.option_checks import check_not_negative
 from collectors.spark.application import STAGE_TYPES, ApplicationReader, SparkApplication
 from collectors.spark.codecs import LZF_BEGINS, DamagedError, begin_of_text, codec_of
 from collectors.spark.lines import MAX_LINE_BYTES, LinePosition, ReadLines, read_lines
@@ -59,9 +60,7 @@ class SparkEventsOptions:
     """Of text; what is beyond is read by the next poll."""
 
     def __post_init__(self) -> None:
-        for name in ("lateness_ms", "quiet_ms", "forget_ms"):
-            if getattr(self, name) < 0:
-                raise OptionError(f"Spark event logs: {name} is {getattr(self, name)}; expected 0 or more")
+        check_not_negative("Spark event logs", self, ("lateness_ms", "quiet_ms", "forget_ms"))
 
 
 @dataclass(slots=True)
