@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,12 @@ from collectors.spark.codecs import PIECES, Piece, Pieces
 MAX_LINE_BYTES = 1 << 25
 """A job of some ten thousand stages has its line; settings and plans of queries have long ones, too."""
 
+_BLANK_LINES = re.compile(rb"(?:[ \t\r]*+\n)++")
+"""Possessive: to be able to give back, 32 MiB of line breaks would take 3.8 GiB."""
+
 TakeLine = Callable[[bytes, int], bool]
-"""Gets a line without its line feed, and its number from 1; False refuses it, and it is offered again next time."""
+"""Gets a line without its line feed, and its number from 1; False refuses it, and it is offered again next time. Blank
+lines are counted; most of them are not offered."""
 
 
 @dataclass(slots=True)
@@ -82,6 +87,12 @@ def read_lines(
         begin = min(max(skip - piece.start, 0), len(text)) if piece.block == 0 else 0
         n_bytes += len(text) - begin
         while (end := text.find(b"\n", begin)) >= 0:
+            if not tail and not position.skipping and (blank := _BLANK_LINES.match(text, begin)) is not None:
+                # A file of nothing else costs no call for each.
+                position.n_lines += text.count(b"\n", begin, blank.end())
+                begin = blank.end()
+                _move(position, base, piece, begin, codec)
+                continue
             if position.skipping:
                 position.skipping = False
             else:

@@ -216,3 +216,28 @@ def test_a_damaged_log_tells_what_stands_before_and_is_read_on_when_it_is_mended
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / NAME).write_bytes(recorded())
     assert len(rows_of(polled)) == len(rows_of([collector(tmp_path / "whole").poll(LATER_MS)]))
+
+
+@pytest.mark.parametrize("n_cuts", [2, 10])
+def test_blank_lines_are_counted_and_cost_no_call_each(n_cuts: int) -> None:
+    """A mebibyte of them took more than a second of processor time."""
+    text = b"first\n" + b"\n" * 10_000 + b" \t\r\n" * 3 + b"  \nsecond\n" + b"\n" * 5 + b" third\n"
+    cuts = [0, 3, 6, 7, 500, 10_006, 10_009, 10_020, len(text) - 9, len(text)]
+    edges = [0, *cuts[-n_cuts + 1 :]]
+    taken: list[tuple[bytes, int]] = []
+    position, base = LinePosition(), 0
+
+    def take(line: bytes, number: int) -> bool:
+        taken.append((line, number))
+        return True
+
+    for end in edges[1:]:
+        read_lines("", text[base:end], position, take, max_bytes=1 << 30)
+        base = position.block
+    assert [(line, number) for line, number in taken if line.strip()] == [
+        (b"first", 1),
+        (b"second", 10_006),
+        (b" third", 10_012),
+    ]
+    assert len(taken) < 20
+    assert (position.block, position.n_lines) == (len(text), text.count(b"\n"))
