@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.torture.campaign import Given, Verdict
-from tests.torture.spark_damage import damage_all, damaged_checkpoint, damaged_store
-from tests.torture.spark_hdfs import namenode_restarts, why_not
-from tests.torture.spark_inputs import Histories, Waiting
-from tests.torture.spark_lives import VICTIMS, Spark
-from tests.torture.spark_tally import Tally, found_by
+from tests.torture.spark.damage import damage_all, damaged_checkpoint, damaged_store
+from tests.torture.spark.hdfs import namenode_restarts, why_not
+from tests.torture.spark.inputs import Histories, Waiting
+from tests.torture.spark.lives import VICTIMS, Spark
+from tests.torture.spark.tally import Tally, found_by
 
 N_STREAM_FILES = 120
 """More than there are lives."""

@@ -26,7 +26,7 @@ from tests.app.alertmanager.served import Served, served
 from tests.app.alertmanager.test_silences import HOUR_MS, iso
 from tests.app.alertmanager.test_silences import body as silence_body
 from tests.slow_servers import serving
-from tests.torture.receiver_kinds import Peer
+from tests.torture.receivers.kinds import Peer
 
 PAUSE_S, API_PAUSE_S = 0.05, 0.2
 SILENCE_EACH = 10

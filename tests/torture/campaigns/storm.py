@@ -38,7 +38,7 @@ from collectors.schema import load_event_types
 from engine.events import EventBatch
 from tests.app.alerting.receivers.told import SETTINGS
 from tests.torture.campaign import Given, Verdict
-from tests.torture.receiver_kinds import KINDS
+from tests.torture.receivers.kinds import KINDS
 
 SIZES = (1_000, 5_000, 20_000)
 N_HOSTS = 4_800
@@ -343,7 +343,7 @@ def people(folder: Path, seen: Seen) -> Iterator[Ports]:
     settings = write_settings(folder, Ports(9, 9))
     with open_configured_store(settings):
         pass
-    words = [sys.executable, "-m", "tests.torture.storm_people", store_url(settings), str(folder)]
+    words = [sys.executable, "-m", "tests.torture.processes.storm_people", store_url(settings), str(folder)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -27,13 +27,13 @@ from app.store.writing.problems import NewProblem
 from tests.app import postgresql
 from tests.app.process.test_runner import write_settings
 from tests.torture.campaign import Given, Verdict
-from tests.torture.processes import Life
+from tests.torture.processes.commands import Life
 
 COMMANDS = ("run", "replay", "demo", "stream")
 WAYS = ("folder", "link", "file", "url", "host", "postgresql")
 OF_SETTINGS = ("run", "stream")
 """Commands whose database the configuration names; the others make one in a folder of their own."""
-CONFIG = Path(__file__).parents[2] / "config.yaml"
+CONFIG = Path(__file__).parents[3] / "config.yaml"
 EXIT_MISTAKE = 2
 
 

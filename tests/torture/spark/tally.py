@@ -13,7 +13,7 @@ from collectors.schema import load_event_types
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import EVENTS
 from tests.spark_jobs.stream.test_job import stored
-from tests.torture.spark_lives import Life
+from tests.torture.spark.lives import Life
 
 _LINE = 400
 

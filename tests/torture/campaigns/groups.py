@@ -27,9 +27,9 @@ from app.replay.webhook_sink import listening
 from app.store import open_store
 from app.store.models import AlertRow, NotificationRow
 from tests.torture.campaign import Given, Verdict
-from tests.torture.growing_cluster import LATENESS, QUERIES, GrowingCluster
-from tests.torture.lives import Lives, is_dead, lives
-from tests.torture.remote_sender import RemoteSender, sending
+from tests.torture.inputs.growing_cluster import LATENESS, QUERIES, GrowingCluster
+from tests.torture.inputs.remote_sender import RemoteSender, sending
+from tests.torture.processes.lives import Lives, is_dead, lives
 
 N_KILLS, N_PER_S = 60, 1.5
 MOMENTS = ("any time", "delivery", "dispatch", "write")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.torture.spark_inputs import MASTER, Waiting
-from tests.torture.spark_lives import Life, Spark
-from tests.torture.spark_tally import Tally, found_by
+from tests.torture.spark.inputs import MASTER, Waiting
+from tests.torture.spark.lives import Life, Spark
+from tests.torture.spark.tally import Tally, found_by
 
 DAMAGE = ("changed", "cut", "removed")
 QUERY = (

@@ -27,9 +27,9 @@ from app.store import Store, open_store
 from app.store.migrations.applying import alembic_config
 from app.store.models import AlertRow
 from tests.torture.campaign import Given, Verdict
-from tests.torture.growing_cluster import GrowingCluster, Inbox, change_query, configure, inbox
-from tests.torture.lives import Lives, is_dead, lives
-from tests.torture.receiver_kills import all_kills
+from tests.torture.inputs.growing_cluster import GrowingCluster, Inbox, change_query, configure, inbox
+from tests.torture.processes.lives import Lives, is_dead, lives
+from tests.torture.receivers.kills import all_kills
 
 N_KILLS = 100
 N_PER_S = 2.0

@@ -16,9 +16,9 @@ from pathlib import Path
 from app.errors import StoreError
 from app.store import open_store
 from tests.torture.campaign import Given, Verdict
-from tests.torture.growing_cluster import LOG, GrowingCluster, configure, inbox, line
-from tests.torture.kills import Followed
-from tests.torture.lives import Lives, is_dead, lives
+from tests.torture.campaigns.kills import Followed
+from tests.torture.inputs.growing_cluster import LOG, GrowingCluster, configure, inbox, line
+from tests.torture.processes.lives import Lives, is_dead, lives
 
 DAY_MS = 86_400_000
 N_INCIDENTS = 9_000

@@ -46,8 +46,8 @@ from tests.collectors.prometheus import exporters
 from tests.collectors.prometheus import writes as write
 from tests.collectors.spark import logs as spark_logs
 from tests.torture.campaign import Given, Verdict
-from tests.torture.hostile_bytes import mutated
-from tests.torture.readers_of_others import CONFIGURATION
+from tests.torture.inputs.hostile_bytes import mutated
+from tests.torture.readers.peers_and_settings import CONFIGURATION
 
 MOST_ROWS = 100
 """Of problems of one file in one poll."""

@@ -32,9 +32,9 @@ from app.replay.replay import settings_for
 from app.replay.webhook_sink import webhook_sink
 from app.settings import Retention, Settings, WebhookReceiver
 from tests.torture.campaign import Given, Verdict
-from tests.torture.looped_recording import LOOP_S, LoopedRecording
+from tests.torture.inputs.looped_recording import LOOP_S, LoopedRecording
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOURS, WARM_HOURS = 10.0, 2.0
 POLL_MS = 15_000
 """As sources are polled unless it is set."""

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.torture.campaign import Given, Verdict
-from tests.torture.hostile_bytes import mutated
-from tests.torture.readers import Reader, all_readers
+from tests.torture.inputs.hostile_bytes import mutated
+from tests.torture.readers.every_reader import Reader, all_readers
 
 MOST_S_PER_MIB = 1.0
 """Of processor time; what is smaller may take as much."""
@@ -121,7 +121,7 @@ def _keep(name: str, data: bytes, found: str, folder: Path, tried: Tried) -> Non
 
 
 def _in_a_process(seed: int, seconds: float, folder: Path) -> Tried:
-    command = [sys.executable, "-m", "tests.torture.parsers", str(seed), str(seconds), str(folder)]
+    command = [sys.executable, "-m", "tests.torture.campaigns.parsers", str(seed), str(seconds), str(folder)]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=BATCH_LIMIT_S, check=False)
     except subprocess.TimeoutExpired:

@@ -3,7 +3,7 @@
 Outages and limits are on an injected clock, second by second: alerts begin and end all the time, the real outbox and
 courier tell a receiver that is down for a minute, five and sixty, or answers 429 with Retry-After. The highest rate is
 on the wall clock: `clustercep run` and five alerts a second. Before it each kind of receiver meets each harm
-(`receiver_kinds`).
+(`receivers.kinds`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from app.settings import Receiver
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.torture.campaign import Given, Verdict
-from tests.torture.growing_cluster import GrowingCluster, configure, inbox
-from tests.torture.kills import Followed, _has_told_all, _until_stepped
-from tests.torture.lives import lives
-from tests.torture.receiver_kinds import HARMS, KINDS, all_kinds
+from tests.torture.campaigns.kills import Followed, _has_told_all, _until_stepped
+from tests.torture.inputs.growing_cluster import GrowingCluster, configure, inbox
+from tests.torture.processes.lives import lives
+from tests.torture.receivers.kinds import HARMS, KINDS, all_kinds
 
 T0_MS = 1_700_000_000_000
 BEFORE_S, LASTS_S = 60, 45

@@ -34,8 +34,8 @@ from app.store.models import AlertRow, SilenceChangeRow, SilenceRow
 from tests.app.alerting_fixtures import kept
 from tests.app.alertmanager.served import TOKEN, fire, infos, slow, tokens_file
 from tests.torture.campaign import Given, Verdict
-from tests.torture.dying import armed_after
-from tests.torture.processes import Life
+from tests.torture.processes.commands import Life
+from tests.torture.processes.dying import armed_after
 
 N_KILLS, N_CLIENTS = 100, 4
 N_HOSTS = 6

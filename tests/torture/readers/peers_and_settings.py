@@ -1,4 +1,4 @@
-"""What reads the bytes of those who are told, of Prometheus, and of who pastes a configuration; beside `readers`."""
+"""What reads the bytes of those who are told, of Prometheus, and of who pastes a configuration; see `every_reader`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.app.process.serving.test_write_receiver import HEADERS, LOAD
 from tests.app.process.serving.test_write_receiver import running as receiving
 from tests.collectors.prometheus import writes as write
 from tests.slow_servers import serving
-from tests.torture import pages
+from tests.torture.processes import pages
 
 WAIT_S = 2.0
 APPRISE_S = 20.0

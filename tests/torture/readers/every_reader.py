@@ -58,10 +58,10 @@ from tests.collectors.spark import logs as spark_logs
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving
-from tests.torture.readers_of_others import PASTED_ROUTES, THROUGH_APPRISE, others
+from tests.torture.readers.peers_and_settings import PASTED_ROUTES, THROUGH_APPRISE, others
 
 WAIT_S = 5.0
-DAEMON_LOGS = Path(__file__).parents[1] / "fixtures" / "daemon_logs"
+DAEMON_LOGS = Path(__file__).parents[2] / "fixtures" / "daemon_logs"
 AFTER_MS = 1_800_000_000_000
 """Later than those were recorded."""
 LATER_MS = logs.DAY_MS + 86_400_000

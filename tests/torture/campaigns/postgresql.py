@@ -33,7 +33,7 @@ from tests.app.live.test_pipeline import content, uninterrupted
 from tests.app.process.test_outages import World
 from tests.app.set_back import backup, restore
 from tests.torture.campaign import Given, Verdict
-from tests.torture.damage import SAME
+from tests.torture.campaigns.damage import SAME
 
 END_MS, STEP_MS = 200, 10
 BACK_MS = 60

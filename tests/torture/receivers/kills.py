@@ -21,7 +21,7 @@ from app.clock import SystemClock
 from app.settings import Receiver
 from app.store import open_store
 from tests.slow_servers import serving
-from tests.torture.receiver_kinds import APPRISE_S, KINDS, N_ALERTS, WELL_S, Peer, fire, receiver_at
+from tests.torture.receivers.kinds import APPRISE_S, KINDS, N_ALERTS, WELL_S, Peer, fire, receiver_at
 
 STAGES = ("connected", "taken", "answered")
 N_DEATHS = 2
@@ -98,7 +98,7 @@ def tried_kills(kind: str, stage: str, folder: Path) -> Killed:
             fire(store, _receiver(kind, url))
         for _ in range(N_DEATHS + 1):
             with peer.lock:  # it is known before it can ask
-                life = subprocess.Popen([sys.executable, "-m", "tests.torture.receiver_kills", store_url, kind, url])
+                life = subprocess.Popen([sys.executable, "-m", "tests.torture.receivers.kills", store_url, kind, url])
                 peer.teller = life
             try:
                 life.wait(LIFE_S)

@@ -11,9 +11,9 @@ from deploy.minicluster import settings
 from deploy.minicluster.cluster import find_java
 from deploy.minicluster.errors import StartError
 from deploy.minicluster.hdfs import Hdfs
-from tests.torture.spark_inputs import Histories, Waiting
-from tests.torture.spark_lives import ROOT, Life, Spark
-from tests.torture.spark_tally import Tally, found_by
+from tests.torture.spark.inputs import Histories, Waiting
+from tests.torture.spark.lives import ROOT, Life, Spark
+from tests.torture.spark.tally import Tally, found_by
 
 INSTALL = "deploy/minicluster/install.sh"
 MOST_AWAY_S = 15.0

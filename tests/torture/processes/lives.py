@@ -1,8 +1,8 @@
 """Lives of `clustercep run` that cost little: a process that has imported everything forks each of them.
 
-`python -m tests.torture.lives` is that process. It takes one JSON object per line, starts what it says and answers with
-one line: {"config", "log", "die", "retention_s"} with the number of the new process, {"end": pid} with "ended" after a
-`kill -9`.
+`python -m tests.torture.processes.lives` is that process. It takes one JSON object per line, starts what it says and
+answers with one line: {"config", "log", "die", "retention_s"} with the number of the new process, {"end": pid} with
+"ended" after a `kill -9`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.torture.dying import armed_after
+from tests.torture.processes.dying import armed_after
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RETENTION_S = 0.2
 """Between two times that a life deletes what is old: so that there is something to kill it in."""
 
@@ -35,7 +35,7 @@ class Lives:
     """The process that forks lives."""
 
     def __init__(self) -> None:
-        words = [sys.executable, "-m", "tests.torture.lives"]
+        words = [sys.executable, "-m", "tests.torture.processes.lives"]
         self._nursery = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._lock = threading.Lock()
 

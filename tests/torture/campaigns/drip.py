@@ -59,8 +59,9 @@ from tests.collectors.prometheus.writes import request, series
 from tests.collectors.rest import timeline_server
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
-from tests.torture import pages, poison
 from tests.torture.campaign import Given, Verdict
+from tests.torture.campaigns import poison
+from tests.torture.processes import pages
 
 LIMIT_S = 0.5
 """Of an attempt at a document, and of one to tell a receiver."""

@@ -31,7 +31,7 @@ from app.process.runner import Runner
 from app.process.supervisor import Supervisor
 from app.store import Store
 from tests.torture.campaign import Given, Verdict
-from tests.torture.growing_cluster import LOG, line
+from tests.torture.inputs.growing_cluster import LOG, line
 
 T0_MS = 1_700_000_000_000
 HOUR_S, DAY_S = 3_600, 86_400

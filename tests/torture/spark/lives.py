@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deploy.minicluster.guard import descendants, signal_all
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SMALL = (
     '{"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", '
     '"spark.sql.shuffle.partitions": "1", "spark.hadoop.dfs.replication": "1", '
