@@ -32,7 +32,7 @@ from benchmarks.hadoop_stream import Cluster, HadoopStream
 from benchmarks.measure import resident_mib, show, size
 from benchmarks.own_process import measured
 from collectors.hadoop_ids import CONTAINER
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import EVENTS, to_arrow_schema, to_rows
 from spark_jobs.ingest.files import list_files

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.minicluster import ganglia, hadoop_config
 from deploy.minicluster.errors import StartError
+from deploy.minicluster.ganglia import ganglia
+from deploy.minicluster.hadoop import hadoop_config
 from deploy.minicluster.settings import Settings, load
 
 

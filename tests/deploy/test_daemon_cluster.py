@@ -17,13 +17,15 @@ from app.config import load_settings
 from app.live.sources import build_sources
 from app.queries.loading import load_queries
 from collectors.logs.hdfs_audit import AUDIT_NAME_PATTERN
-from deploy.minicluster import jobs, ports, watch_config
+from deploy.minicluster import watch_config
 from deploy.minicluster.daemons import configuration, faults, job_faults, namenode_faults, watching
 from deploy.minicluster.daemons.cluster import SETTINGS
 from deploy.minicluster.daemons.faults import FAULTS, MASTER, replaced_by_files
 from deploy.minicluster.daemons.relay import Relay
+from deploy.minicluster.processes import ports
 from deploy.minicluster.settings import Settings, load
-from deploy.minicluster.workload import planned_jobs
+from deploy.minicluster.workload import jobs
+from deploy.minicluster.workload.workload import planned_jobs
 from tests.live.process import ROOT
 from tests.live.scenario import write_config
 

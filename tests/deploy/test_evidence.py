@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.minicluster.evidence import (
+from deploy.minicluster.recording.evidence import (
     Attempt,
     deviations,
     fetch_periods,

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from deploy.minicluster import faults
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import JobError
-from deploy.minicluster.faults import Injection
-from deploy.minicluster.hadoop_api import HadoopApi, application_of, task_of
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi, application_of, task_of
 from deploy.minicluster.settings import Settings
+from deploy.minicluster.workload import faults
+from deploy.minicluster.workload.faults import Injection
 
 JOB = "job_1_0001"
 

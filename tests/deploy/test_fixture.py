@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.minicluster import verification
+from deploy.minicluster.recording import verification
 from tests.conftest import RECORDING
 
 FOREIGN = ("/root", "/home", "/usr/local", "build/hadoop")

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from deploy.minicluster.processes import GUARD
+from deploy.minicluster.processes.processes import GUARD
 
 # Starts a process in a session of its own that ignores SIGTERM, tells its id and its guard's, and then ends or waits.
 PARENT = """

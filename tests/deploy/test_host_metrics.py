@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from deploy.minicluster.host_metrics import HostState, Metric, derive, gmetric_command, network_delta, parse_sockets
-from deploy.minicluster.process_tree import TreeFigures
+from deploy.minicluster.ganglia.host_metrics import (
+    HostState,
+    Metric,
+    derive,
+    gmetric_command,
+    network_delta,
+    parse_sockets,
+)
+from deploy.minicluster.processes.process_tree import TreeFigures
 from deploy.minicluster.settings import Host
 
 LISTING = (

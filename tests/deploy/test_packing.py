@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.minicluster import packing
 from deploy.minicluster.errors import RecordingError
+from deploy.minicluster.recording import packing
 
 
 def make_recording(folder: Path, names: list[str]) -> Path:

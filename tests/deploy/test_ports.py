@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from deploy.minicluster.errors import StartError
-from deploy.minicluster.ports import choose, is_free
+from deploy.minicluster.processes.ports import choose, is_free
 
 
 def test_a_taken_port_is_passed_over() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.minicluster.process_tree import disk_bytes, measure, parse_stat, scan, socket_inodes, tree_pids
+from deploy.minicluster.processes.process_tree import disk_bytes, measure, parse_stat, scan, socket_inodes, tree_pids
 
 # A child that burns, and a grandchild that burns and has ended before the tree is measured.
 PROGRAM = """

@@ -13,11 +13,11 @@ import pytest
 from app.process.serving.loopback import serving
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import RecordingError
-from deploy.minicluster.faults import Truth
-from deploy.minicluster.recorder import JsonLines, RestRecorder
-from deploy.minicluster.recording import Recording, copy_userlogs, redact
+from deploy.minicluster.recording.recorder import JsonLines, RestRecorder
+from deploy.minicluster.recording.recording import Recording, copy_userlogs, redact
 from deploy.minicluster.settings import load
-from deploy.minicluster.workload import FinishedJob, Outcome
+from deploy.minicluster.workload.faults import Truth
+from deploy.minicluster.workload.workload import FinishedJob, Outcome
 
 JOB, APPLICATION = "job_1_0001", "application_1_0001"
 TASKS = f"/proxy/{APPLICATION}/ws/v1/mapreduce/jobs/{JOB}/tasks"

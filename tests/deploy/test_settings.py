@@ -6,8 +6,8 @@ import pytest
 
 from deploy.minicluster.daemons.cluster import SETTINGS as DAEMONS
 from deploy.minicluster.errors import SettingsError
-from deploy.minicluster.jobs import CATALOGUE
 from deploy.minicluster.settings import Host, PlannedJob, load
+from deploy.minicluster.workload.jobs import CATALOGUE
 
 
 def test_shipped_settings() -> None:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from deploy.minicluster import jobs
+from deploy.minicluster.workload import jobs
 
 TASKS = Path(jobs.__file__).with_name("tasks")
 ENVIRONMENT = {**os.environ, "mapreduce_task_attempt_id": "attempt_1_0001_m_000002_0", "NM_HOST": "node4"}

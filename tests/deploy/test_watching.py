@@ -12,8 +12,8 @@ from app.live.sources import build_sources
 from app.queries.loading import load_queries
 from deploy.minicluster import watch_config
 from deploy.minicluster.errors import MiniClusterError
-from deploy.minicluster.hadoop_api import HadoopApi
-from deploy.minicluster.history_mirror import HistoryMirror
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi
+from deploy.minicluster.hadoop.history_mirror import HistoryMirror
 from deploy.minicluster.settings import load
 
 

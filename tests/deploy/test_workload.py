@@ -7,9 +7,9 @@ import pytest
 
 from deploy.minicluster import cli, cluster
 from deploy.minicluster.errors import JobError
-from deploy.minicluster.jobs import Job
 from deploy.minicluster.settings import DEFAULT_PATH, PlannedJob, load
-from deploy.minicluster.workload import Workload, planned_jobs
+from deploy.minicluster.workload.jobs import Job
+from deploy.minicluster.workload.workload import Workload, planned_jobs
 
 LIVE_PATH = DEFAULT_PATH.with_name("live.yaml")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.minicluster.guard import descendants, signal_all
+from deploy.minicluster.processes.guard import descendants, signal_all
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = (

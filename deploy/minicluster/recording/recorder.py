@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from deploy.minicluster import ganglia
 from deploy.minicluster.cluster import Cluster
-from deploy.minicluster.hadoop_api import am_base
-from deploy.minicluster.http_client import Answer, request
+from deploy.minicluster.ganglia import ganglia
+from deploy.minicluster.hadoop.hadoop_api import am_base
+from deploy.minicluster.hadoop.http_client import Answer, request
 
 RM_PATHS = (
     "/ws/v1/cluster/info",

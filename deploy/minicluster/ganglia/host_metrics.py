@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from math import exp
 from pathlib import Path
 
-from deploy.minicluster import process_tree
-from deploy.minicluster.ganglia import find_program
-from deploy.minicluster.process_tree import TreeFigures
+from deploy.minicluster.ganglia.ganglia import find_program
+from deploy.minicluster.processes import process_tree
+from deploy.minicluster.processes.process_tree import TreeFigures
 from deploy.minicluster.settings import Host, Settings
 
 _INODE = re.compile(r"\bino:(\d+)")

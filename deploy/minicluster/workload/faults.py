@@ -15,8 +15,8 @@ from typing import Any
 
 from deploy.minicluster.cluster import NODEMANAGER, Cluster
 from deploy.minicluster.errors import JobError
-from deploy.minicluster.hadoop_api import HadoopApi, task_of
-from deploy.minicluster.process_tree import scan, tree_pids
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi, task_of
+from deploy.minicluster.processes.process_tree import scan, tree_pids
 from deploy.minicluster.settings import Host
 from deploy.minicluster.watch_config import MAX_QUEUED_BYTES
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import yaml
 
-from deploy.minicluster import ganglia
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import RecordingError
-from deploy.minicluster.hadoop_api import HadoopApi
-from deploy.minicluster.history_mirror import HistoryMirror
-from deploy.minicluster.periodic import Periodic
-from deploy.minicluster.recorder import JsonLines, RestRecorder, XmlRecorder
-from deploy.minicluster.workload import Outcome
+from deploy.minicluster.ganglia import ganglia
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi
+from deploy.minicluster.hadoop.history_mirror import HistoryMirror
+from deploy.minicluster.processes.periodic import Periodic
+from deploy.minicluster.recording.recorder import JsonLines, RestRecorder, XmlRecorder
+from deploy.minicluster.workload.workload import Outcome
 
 DROPPED_LOGS = {"directory.info", "launch_container.sh", "prelaunch.err", "prelaunch.out"}
 

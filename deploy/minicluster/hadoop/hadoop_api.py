@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from deploy.minicluster.errors import MiniClusterError
-from deploy.minicluster.http_client import Answer, get_json, request
+from deploy.minicluster.hadoop.http_client import Answer, get_json, request
 
 USER = "hadoop"
 WEBHDFS_TIMEOUT_S = 60.0

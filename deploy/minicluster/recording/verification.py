@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from deploy.minicluster import evidence
 from deploy.minicluster.errors import RecordingError
+from deploy.minicluster.recording import evidence
 from deploy.minicluster.watch_config import MAX_QUEUED_BYTES
 
 FAULTS = ("mapper_straggler", "reducer_straggler", "slow_source_host", "late_reducers", "cpu_hungry_node")

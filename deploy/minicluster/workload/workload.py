@@ -10,14 +10,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.minicluster import faults, hadoop_config, processes
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.daemons import job_faults
 from deploy.minicluster.errors import JobError, MiniClusterError
-from deploy.minicluster.faults import Injection, Truth
-from deploy.minicluster.jobs import CATALOGUE, Job
-from deploy.minicluster.processes import Process
+from deploy.minicluster.hadoop import hadoop_config
+from deploy.minicluster.processes import processes
+from deploy.minicluster.processes.processes import Process
 from deploy.minicluster.settings import PlannedJob, Settings
+from deploy.minicluster.workload import faults
+from deploy.minicluster.workload.faults import Injection, Truth
+from deploy.minicluster.workload.jobs import CATALOGUE, Job
 
 JOB_CLIENT = "org.apache.hadoop.mapred.JobClient"
 CLIENT_HEAP_MIB = 160

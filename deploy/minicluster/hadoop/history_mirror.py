@@ -6,7 +6,7 @@ import http.client
 from pathlib import Path
 
 from deploy.minicluster.errors import MiniClusterError
-from deploy.minicluster.hadoop_api import HadoopApi
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi
 
 HISTORY_FOLDER = "/mr-history"
 SUFFIXES = (".jhist", "_conf.xml")
