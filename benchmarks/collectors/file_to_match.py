@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from benchmarks.collect import STEP_S, T0_MS, write_histories, write_rrds
+from benchmarks.collectors.collect import STEP_S, T0_MS, write_histories, write_rrds
 from benchmarks.measure import median_seconds, show
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
@@ -19,7 +19,7 @@ from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS
 from engine.events import FOREVER_MS, EventBatch
 
-QUERIES = Path(__file__).resolve().parents[1] / "queries"
+QUERIES = Path(__file__).resolve().parents[2] / "queries"
 STEADY = """
 PATTERN SEQ(LoadStd+ b[])
 WHERE   skip_till_any_match { b[i].val >= b[i-1].val AND count(b[]) >= 4 }

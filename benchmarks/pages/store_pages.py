@@ -32,8 +32,8 @@ from app.store.models import (
 )
 from app.store.schema import open_database
 from app.store.subject import job_of
-from benchmarks.copied_weeks import copy_weeks
 from benchmarks.measure import show, size
+from benchmarks.workloads.copied_weeks import copy_weeks
 from collectors.time_units import DAY_MS, HOUR_MS
 
 NOW_MS = 1_790_000_000_000

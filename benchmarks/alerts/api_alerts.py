@@ -30,9 +30,9 @@ from app.alerting.recording.recorder import Recorder
 from app.commands.dashboard import free_port
 from app.live.unstored import Unstored
 from app.store.api import Store, open_store
-from benchmarks.dispatch import quiet
+from benchmarks.alerts.dispatch import quiet
+from benchmarks.alerts.storm import OPTIONS, START_MS, storm
 from benchmarks.measure import show, size
-from benchmarks.storm import OPTIONS, START_MS, storm
 
 FILTERS = {
     "one host": 'host="node7"',
@@ -155,7 +155,7 @@ def detection(store: Store, url: str, first: int, n_rounds: int) -> dict[str, An
 
 def _client(url: str) -> subprocess.Popen[str]:
     """A process that asks without a pause until its standard input ends, and tells how often it was answered."""
-    words = [sys.executable, "-m", "benchmarks.api_alerts", url]
+    words = [sys.executable, "-m", "benchmarks.alerts.api_alerts", url]
     client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert client.stdout is not None
     client.stdout.readline()  # it has begun

@@ -142,7 +142,7 @@ def main() -> dict[str, Any]:
 def of_query(query: Hostile, n_events: int) -> dict[str, Any]:
     """The figures of one query."""
     try:
-        found = measured("benchmarks.bounds:measure", {"name": query.name, "n_events": n_events}, LIMIT_S)
+        found = measured("benchmarks.engine.bounds:measure", {"name": query.name, "n_events": n_events}, LIMIT_S)
     except MeasurementError as error:
         return {"failed": str(error).splitlines()[-1][-100:], "is_within": False}
     if found is None:

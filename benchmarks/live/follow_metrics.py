@@ -32,7 +32,7 @@ from app.process.logs import configure_logs
 from app.settings import Log, Settings
 from benchmarks.measure import resident_mib, show, size
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 T0_S = 1_700_000_010
 STEP_S = 15
 SOURCE = "ganglia_rrd"

@@ -19,7 +19,7 @@ from app.event_log.writer import EventLog
 from app.settings import Retention
 from app.store.api import Store
 from app.store.models import CheckpointRow
-from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream
+from benchmarks.workloads.hadoop_stream import SCHEMA, Cluster, HadoopStream
 from collectors.time_units import HOUR_MS
 from engine.events import HEADER, EventBatch
 

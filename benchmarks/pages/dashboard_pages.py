@@ -37,9 +37,9 @@ from playwright.sync_api import BrowserContext, CDPSession, Playwright, Viewport
 from app.commands.dashboard import free_port
 from app.event_log import EventLogReader
 from app.store.api import AlertFilter, Store, open_store
-from benchmarks.large_log import commit, large_log
 from benchmarks.measure import resident_mib, show, size
-from benchmarks.store_pages import INCIDENT, NOW_MS, large_store
+from benchmarks.pages.store_pages import INCIDENT, NOW_MS, large_store
+from benchmarks.workloads.large_log import commit, large_log
 from collectors.time_units import DAY_MS, HOUR_MS
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")

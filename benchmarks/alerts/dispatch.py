@@ -32,8 +32,8 @@ from app.live.unstored import Unstored
 from app.settings import Alerting, Severity
 from app.store.alert_pages import AlertFilter
 from app.store.api import open_store
+from benchmarks.alerts.storm import GAP_MS, OPTIONS, QUERY, START_MS, Storm, storm
 from benchmarks.measure import show, size
-from benchmarks.storm import GAP_MS, OPTIONS, QUERY, START_MS, Storm, storm
 from engine import MatchRow
 
 TREES = {

@@ -16,7 +16,7 @@ from collectors.logs.hdfs_audit import HdfsAuditCollector, HdfsAuditOptions
 from collectors.spark.spark_events import SparkEventsCollector, SparkEventsOptions
 from tests.collectors.client.consoles import HADOOP3, console
 
-FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 RECORDED = FIXTURES / "daemon_logs"
 SPARK_LOG = FIXTURES / "spark_events" / "application_1795748346000_0007_1"
 NOW_MS = 4_000_000_000_000

@@ -43,7 +43,7 @@ from collectors.base import FinishedHistory
 from collectors.time_units import MINUTE_MS
 from engine.events import EventBatch
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ROUND_TO_MS = 15_000
 CLUSTER_START = r"_[0-9]{13}_"
 """In ids of jobs, tasks, attempts and containers: when their ResourceManager started."""

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks import log_files
+from benchmarks.collectors import log_files
 from benchmarks.measure import show
 from collectors.jmx.jmx import JmxCollector, JmxOptions
 from collectors.prometheus.readings import READINGS, ReadingSet
