@@ -7,27 +7,24 @@ has a message and has not answered it. The next life begins at once.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from alembic import command
 from sqlalchemy import create_engine, select
 
-from app.errors import StoreError
-from app.store import Store, open_store
+from app.store import open_store
 from app.store.migrations.applying import alembic_config
 from app.store.models import AlertRow
 from tests.torture.campaign import Given, Verdict
-from tests.torture.inputs.growing_cluster import GrowingCluster, Inbox, change_query, configure, inbox
+from tests.torture.inputs.growing_cluster import GrowingCluster, Inbox, change_query
+from tests.torture.processes.followed import PATIENCE_S, Followed, followed, has_told_all, until_stepped
 from tests.torture.processes.lives import Lives, is_dead, lives
 from tests.torture.receivers.kills import all_kills
 
@@ -44,26 +41,6 @@ LONGEST_LIFE_S = 3.0
 
 MEANT_S = 30.0
 """Whoever has not died by then of what was meant for it is killed."""
-
-SETTLED_MS = 3_000
-"""So far past the last event all alerts are over: longer than the queries' gap."""
-
-PATIENCE_S = 120.0
-"""For something that has to happen, and for the last life to tell anything more while it has not told everything."""
-
-
-@dataclass
-class Followed:
-    """One of the two: its configuration, its receiver."""
-
-    folder: Path
-    inbox: Inbox
-    config: Path
-
-    @property
-    def store_url(self) -> str:
-        """Its store."""
-        return f"sqlite:///{self.folder / 'store/clustercep.db'}"
 
 
 @dataclass
@@ -123,11 +100,13 @@ def killed(given: Given, n_kills: int, n_per_s: float, *, retention: str, most_s
     cluster = GrowingCluster(given.folder / "cluster", given.seed, n_per_s)
     with ExitStack() as opened:
         nursery = opened.enter_context(lives())
-        whole, cut = (_followed(given.folder / name, cluster, opened, retention) for name in ("whole", "cut"))
+        whole, cut = (
+            opened.enter_context(followed(given.folder / name, cluster, retention)) for name in ("whole", "cut")
+        )
         killing = Killing(nursery, cut, random.Random(given.seed))
         untouched = nursery.start(whole.config, whole.folder / "log")
-        _until_stepped(whole, untouched)
-        _until_stepped(cut, pid := nursery.start(cut.config, cut.folder / "log"))
+        until_stepped(whole, untouched)
+        until_stepped(cut, pid := nursery.start(cut.config, cut.folder / "log"))
         nursery.end(pid)
         cluster.start()
         started_s = time.monotonic()
@@ -137,7 +116,7 @@ def killed(given: Given, n_kills: int, n_per_s: float, *, retention: str, most_s
             number += 1
         cluster.stop()
         last = nursery.start(cut.config, cut.folder / "log")
-        ended = [_has_told_all(one, cluster.last_ms, pid) for one, pid in ((whole, untouched), (cut, last))]
+        ended = [has_told_all(one, cluster.last_ms, pid) for one, pid in ((whole, untouched), (cut, last))]
         for pid in (untouched, last):
             nursery.end(pid)
     failures = [
@@ -203,56 +182,3 @@ def alerts_of(followed: Followed) -> dict[str, tuple[Any, ...]]:
     with open_store(followed.store_url, durable=False) as store, store.engine.connect() as connection:
         found = connection.execute(select(AlertRow.id, *(getattr(AlertRow, name) for name in columns)))
         return {alert_id: tuple(values) for alert_id, *values in found}
-
-
-def _followed(folder: Path, cluster: GrowingCluster, opened: ExitStack, retention: str) -> Followed:
-    received = opened.enter_context(inbox())
-    return Followed(folder, received, configure(folder, cluster, received.url, retention=retention))
-
-
-def _until_stepped(one: Followed, pid: int) -> None:
-    _until(lambda: one.folder.joinpath("store/clustercep.db").exists(), pid, one)
-    _until(lambda: _asked(one, lambda store: store.process_status() is not None), pid, one)
-
-
-def _has_told_all(one: Followed, last_ms: int, pid: int) -> bool:
-    def is_over(store: Store) -> bool:
-        status = store.process_status()
-        return (
-            status is not None
-            and int(status.value["watermark_ms"]) > last_ms + SETTLED_MS
-            and not store.n_open_alerts()
-            and not store.n_notifications_by_status().get("pending")
-        )
-
-    try:
-        _until(lambda: _asked(one, is_over), pid, one, lambda: len(one.inbox.received))
-    except TimeoutError:
-        return False
-    return True
-
-
-def _asked(one: Followed, question: Callable[[Store], bool]) -> bool:
-    try:
-        with open_store(one.store_url, durable=False, make=False) as store:
-            return question(store)
-    except StoreError:
-        return False
-
-
-def _until(is_so: Callable[[], bool], pid: int, one: Followed, progress: Callable[[], int] = lambda: 0) -> None:
-    """Look until something is so; raises TimeoutError, RuntimeError for a process that has ended by itself."""
-    started_s, reached = time.monotonic(), progress()
-    while not is_so():
-        if progress() > reached:
-            started_s, reached = time.monotonic(), progress()
-        if is_dead(pid):
-            raise RuntimeError(f"the process has ended: {_end_of(one.folder / 'log')}")
-        if time.monotonic() - started_s > PATIENCE_S:
-            raise TimeoutError
-        time.sleep(0.1)
-
-
-def _end_of(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()[-3:]
-    return json.dumps(lines)

@@ -24,8 +24,8 @@ from app.settings import Receiver
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.torture.campaign import Given, Verdict
-from tests.torture.campaigns.kills import Followed, _has_told_all, _until_stepped
-from tests.torture.inputs.growing_cluster import GrowingCluster, configure, inbox
+from tests.torture.inputs.growing_cluster import GrowingCluster
+from tests.torture.processes.followed import followed, has_told_all, until_stepped
 from tests.torture.processes.lives import lives
 from tests.torture.receivers.kinds import HARMS, KINDS, all_kinds
 
@@ -195,17 +195,16 @@ def highest_rate(folder: Path, seed: int, seconds: float) -> tuple[float, list[f
     cluster = GrowingCluster(folder / "cluster", seed, N_PER_S)
     with ExitStack() as opened:
         nursery = opened.enter_context(lives())
-        received = opened.enter_context(inbox())
-        one = Followed(folder, received, configure(folder, cluster, received.url, retention="1 day"))
+        one = opened.enter_context(followed(folder, cluster, "1 day"))
         pid = nursery.start(one.config, folder / "log")
         opened.callback(nursery.end, pid)
-        _until_stepped(one, pid)
+        until_stepped(one, pid)
         started_s = time.monotonic()
         cluster.start()
         while (lasts_s := time.monotonic() - started_s) < seconds:
             time.sleep(1)
         cluster.stop()
-        missing = "" if _has_told_all(one, cluster.last_ms, pid) else "not everything was told: see its log"
+        missing = "" if has_told_all(one, cluster.last_ms, pid) else "not everything was told: see its log"
         with open_store(one.store_url, durable=False) as store:
             messages, n_alerts = store.notifications(limit=MAX_MESSAGES), store.n_alerts()
     lags_s = [(n.finished_ms - n.created_ms) / 1000 for n in messages if n.finished_ms is not None]

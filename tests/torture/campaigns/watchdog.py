@@ -16,8 +16,8 @@ from pathlib import Path
 from app.errors import StoreError
 from app.store import open_store
 from tests.torture.campaign import Given, Verdict
-from tests.torture.campaigns.kills import Followed
-from tests.torture.inputs.growing_cluster import LOG, GrowingCluster, configure, inbox, line
+from tests.torture.inputs.growing_cluster import LOG, GrowingCluster, line
+from tests.torture.processes.followed import Followed, followed
 from tests.torture.processes.lives import Lives, is_dead, lives
 
 DAY_MS = 86_400_000
@@ -81,15 +81,14 @@ def caught_up(
     caught = Caught(write_backlog(cluster.logs / LOG, n_incidents, seed))
     with ExitStack() as opened:
         nursery = opened.enter_context(lives())
-        received = opened.enter_context(inbox())
-        one = Followed(folder, received, configure(folder, cluster, received.url, retention="1 day"))
+        one = opened.enter_context(followed(folder, cluster, "1 day"))
         started_s = time.monotonic()
         while not caught.is_done and time.monotonic() - started_s < most_s:
             before = caught.positions[-1] if caught.positions else Position()
             _life(nursery, one, life_s, before if at_first_advance else None, caught.n_expected)
             caught.positions.append(position(one))
         caught.seconds = time.monotonic() - started_s
-        caught.messages = received.received
+        caught.messages = one.inbox.received
     return caught
 
 
