@@ -139,7 +139,7 @@ def own_main() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded cluster, unpacked; nobody writes there."""
-    from deploy.minicluster import packing
+    from deploy.minicluster.recording import packing
 
     folder = tmp_path_factory.mktemp("recording") / "recording"
     packing.unpack(RECORDING, folder)

@@ -6,5 +6,5 @@ known.py      whether enough is known to judge
 thresholds.py Dr. Elephant's defaults
 dr_elephant.py, corrected.py   the heuristics, each a function of a job's figures
 advice.py     what to change
-judging.py    all heuristics of a job, in both modes
+judging.py    all heuristics of a job, in both modes; judgement.py what they say of it
 """

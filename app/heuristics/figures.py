@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from collectors.hadoop_ids import TaskKind
 
@@ -66,6 +67,11 @@ class JobFigures:
     diagnostics: str | None = None
     problems: tuple[str, ...] = field(default=())
     """What of the job could not be read as expected."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a report of it begins with."""
+        names = ("job_id", "job_name", "user", "queue", "status", "start_ms", "end_ms", "n_maps", "n_reduces")
+        return {name: getattr(self, name) for name in names}
 
     def tasks(self, kind: TaskKind) -> tuple[TaskFigures, ...]:
         """Its maps or reduces."""

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from app.heuristics import corrected, dr_elephant
 from app.heuristics.figures import FAILED, SUCCEEDED, JobFigures
-from app.heuristics.severity import Finding, Severity
+from app.heuristics.judgement import Judgement
 from collectors.hadoop_ids import TaskKind
 
 KINDS: tuple[tuple[TaskKind, str], ...] = (("MAP", "maps"), ("REDUCE", "reduces"))
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What the heuristics say of one job."""
-
-    job: JobFigures
-    dr_elephant: tuple[Finding, ...]
-    """As Dr. Elephant computes them; a heuristic that does not apply is not among them."""
-    corrected: tuple[Finding, ...]
-    gaps: tuple[str, ...]
-    """What is missing, in words."""
-
-    @property
-    def severity(self) -> Severity | None:
-        """The worst of the corrected findings; None where none is known."""
-        known = [finding.severity for finding in self.corrected if finding.severity is not None]
-        return max(known) if known else None
-
-    def to_json(self) -> dict[str, Any]:
-        """As `clustercep report job` prints it."""
-        job = self.job
-        names = ("job_id", "job_name", "user", "queue", "status", "start_ms", "end_ms", "n_maps", "n_reduces")
-        return {
-            **{name: getattr(job, name) for name in names},
-            "severity": None if self.severity is None else self.severity.name,
-            "corrected": [finding.to_json() for finding in self.corrected],
-            "dr_elephant": [finding.to_json() for finding in self.dr_elephant],
-            "gaps": list(self.gaps),
-        }
-
-
-def judged(job: JobFigures) -> Judgement:
+def judged(job: JobFigures) -> Judgement[JobFigures]:
     """A job by all heuristics."""
     return Judgement(job, tuple(dr_elephant.judge(job)), tuple(corrected.judge(job)), tuple(_gaps(job)))
 
 
-def judged_so_far(job: JobFigures, why: str = "it still runs") -> Judgement:
+def judged_so_far(job: JobFigures, why: str = "it still runs") -> Judgement[JobFigures]:
     """A job by the corrected heuristics, over the tasks that are done (`figures_so_far`); `why` no more is known."""
     parts = []
     for kind, name in KINDS:
@@ -82,4 +49,4 @@ def _gaps(job: JobFigures) -> list[str]:
     return gaps
 
 
-__all__ = ["Judgement", "judged", "judged_so_far"]
+__all__ = ["judged", "judged_so_far"]

@@ -9,9 +9,10 @@ from rich.text import Text
 
 from app.console import inert
 from app.durations import format_duration
-from app.heuristics.judging import Judgement
+from app.heuristics.figures import JobFigures
+from app.heuristics.judgement import Judged, Judgement
 from app.heuristics.severity import Finding, Measure, Severity, finite
-from app.heuristics.spark.judging import SparkJudgement
+from app.heuristics.spark.figures import SparkFigures
 from app.heuristics.waste import Waste
 from app.tables import Column, Fit, number, print_table
 
@@ -26,9 +27,9 @@ _FINDINGS = (
 )  # fmt: skip
 
 
-def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, compatible: bool) -> None:
+def print_judgement(console: Console, judgement: Judgement[JobFigures], waste: Waste, *, compatible: bool) -> None:
     """The findings of a job, the worst first; `compatible`: those of Dr. Elephant in place of the corrected ones."""
-    job = judgement.job
+    job = judgement.figures
     facts = (("name", job.job_name), ("user", job.user), ("queue", job.queue), ("status", job.status))
     _print_facts(console, job.job_id, facts)
     if waste.held_gib_h is not None:
@@ -37,9 +38,9 @@ def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, com
     _print_findings_of(console, judgement, compatible=compatible)
 
 
-def print_application(console: Console, judgement: SparkJudgement, waste: Waste, *, compatible: bool) -> None:
+def print_application(console: Console, judgement: Judgement[SparkFigures], waste: Waste, *, compatible: bool) -> None:
     """As `print_judgement`, of a Spark application."""
-    app = judgement.application
+    app = judgement.figures
     facts = (("name", app.application_name), ("user", app.user), ("queue", app.queue), ("exit code", app.exit_code))
     _print_facts(console, app.application_id, facts)
     if waste.held_gib_h is not None:
@@ -55,8 +56,8 @@ def _print_facts(console: Console, name: str, facts: Sequence[tuple[str, object]
     console.print(_text(f"{_line(name, 200)}: {told}"))
 
 
-def _print_findings_of(console: Console, judgement: Judgement | SparkJudgement, *, compatible: bool) -> None:
-    findings = judgement.dr_elephant if compatible else judgement.corrected
+def _print_findings_of(console: Console, judgement: Judgement[Judged], *, compatible: bool) -> None:
+    findings = judgement.findings(compatible=compatible)
     if compatible and not findings and judgement.corrected:
         console.print(_text("What Dr. Elephant computes is there once it has ended."))
     title = "as Dr. Elephant computes it" if compatible else "heuristics"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from benchmarks.imprecise.stock import counted
 from benchmarks.measure import forget_peak, resident_mib, scale, show, stopwatch
 from benchmarks.own_process import measured
 from benchmarks.precise.rows import Figures, rate, ratio
+from benchmarks.workloads.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from engine import BaselineKind, Engine, Limits, compile_query
 from engine.baselines import Enumeration
 from engine.errors import QueryError

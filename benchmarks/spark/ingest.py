@@ -27,12 +27,12 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.collect import write_rrds
-from benchmarks.hadoop_stream import Cluster, HadoopStream
+from benchmarks.collectors.collect import write_rrds
 from benchmarks.measure import resident_mib, show, size
 from benchmarks.own_process import measured
+from benchmarks.workloads.hadoop_stream import Cluster, HadoopStream
 from collectors.hadoop_ids import CONTAINER
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import EVENTS, to_arrow_schema, to_rows
 from spark_jobs.ingest.files import list_files

@@ -28,12 +28,12 @@ from pyspark.sql.types import StructField, StructType
 
 import engine
 from app.settings import SparkSettings
-from benchmarks.hadoop_stream import SCHEMA
 from benchmarks.measure import show, size
 from benchmarks.own_process import measured
 from benchmarks.precise.queries import Q1
 from benchmarks.spark.process_tree import peak_of_tree
 from benchmarks.spark.stored_events import files_of, write_cluster, write_jobs
+from benchmarks.workloads.hadoop_stream import SCHEMA
 from engine.events import EventBatch
 from spark_jobs.evaluate import event_batch
 from spark_jobs.event_store.on_this_machine import events_of

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream
+from benchmarks.workloads.hadoop_stream import SCHEMA, Cluster, HadoopStream
 from engine.events import HEADER, Int64Array
 
 ROWS_PER_GROUP = 65_536

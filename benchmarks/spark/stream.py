@@ -29,10 +29,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import engine
-from benchmarks.hadoop_stream import Cluster, HadoopStream
 from benchmarks.measure import show, size
 from benchmarks.spark.stream_child import Child, Line
 from benchmarks.spark.stream_run import CHECKPOINT, FILE_OF, IN, Run
+from benchmarks.workloads.hadoop_stream import Cluster, HadoopStream
 from spark_jobs.event_store.schema import to_rows
 
 LATENESS_MS = 30_000

@@ -6,8 +6,10 @@ import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
+from app.heuristics.judgement import Judgement
+from app.heuristics.spark.figures import SparkFigures
 from app.heuristics.spark.from_events import APPLICATION_TYPES, COLUMNS, OTHER_TYPES, application_figures
-from app.heuristics.spark.judging import SparkJudgement, judged
+from app.heuristics.spark.judging import judged
 from collectors.time_units import DAY_MS
 from dashboard import links
 from dashboard.events.source import HISTORY, PARAMETER, EventSource, Source, sources, tell
@@ -40,7 +42,7 @@ def show_application(application_id: str) -> bool:
     return False
 
 
-def judge(log: EventSource, application_id: str) -> SparkJudgement | None:
+def judge(log: EventSource, application_id: str) -> Judgement[SparkFigures] | None:
     """An application by what the events tell of it; None where they are too many for a page."""
     mine = {"application_id": application_id}
     ends = log.read(types=APPLICATION_TYPES, equal=mine, columns=COLUMNS)
@@ -107,7 +109,7 @@ def _show(application_id: str, source: Source) -> None:
             icon=":material/hourglass_empty:",
         )
         return
-    app = judgement.application
+    app = judgement.figures
     st.title(md(_text(app.application_name), 120))
     st.markdown(f"{_status(app.end_ms, app.exit_code)} · Spark · {md(app.application_id, 80)}")
     known = app.end_ms if app.end_ms is not None else source.span[1]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.heuristics.judging import Judgement
+from app.heuristics.judgement import Judged, Judgement
 from app.heuristics.severity import Finding
-from app.heuristics.spark.judging import SparkJudgement
 from dashboard.jobs.heuristics import advised, rows
 from dashboard.static_table import show_table
 from dashboard.text import md
@@ -16,12 +15,12 @@ from dashboard.text import md
 CORRECTED, ORIGINAL = "corrected", "as Dr. Elephant"
 
 
-def chosen_findings(judgement: Judgement | SparkJudgement) -> Sequence[Finding]:
+def chosen_findings(judgement: Judgement[Judged]) -> Sequence[Finding]:
     """Those of the mode that people choose."""
     chosen = st.segmented_control(
         "Computed", [CORRECTED, ORIGINAL], default=CORRECTED, required=True, key="heuristics", bind="query-params"
     )
-    return judgement.dr_elephant if chosen == ORIGINAL else judgement.corrected
+    return judgement.findings(compatible=chosen == ORIGINAL)
 
 
 def show_findings(findings: Sequence[Finding]) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from app.heuristics.figures import JobFigures
 from app.heuristics.from_events import COLUMNS, COLUMNS_SO_FAR, TYPES, figures_so_far, job_figures
-from app.heuristics.judging import Judgement, judged, judged_so_far
+from app.heuristics.judgement import Judgement
+from app.heuristics.judging import judged, judged_so_far
 from app.heuristics.printing import measure_text, severity_text, value_text
 from app.heuristics.severity import Finding, Measure, Severity
 from collectors.hadoop_ids import cluster_start_ms, is_job
@@ -24,7 +26,7 @@ SIGNS = {
 MAX_TASKS_SHOWN = 5
 
 
-def judge(log: EventSource, found: JobEvents) -> Judgement:
+def judge(log: EventSource, found: JobEvents) -> Judgement[JobFigures]:
     """A job by what the event log has of it; of one that still runs what can be told of the tasks that are done."""
     job_id = str(found.job["job_id"])
     begin_ms, end_ms = (int(edge) for edge in found.span_ms)

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from deploy.minicluster import packing, settings, verification, watch_config
+from deploy.minicluster import settings, watch_config
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import MiniClusterError
-from deploy.minicluster.processes import is_alive
-from deploy.minicluster.recording import Recording, versions
+from deploy.minicluster.processes.processes import is_alive
+from deploy.minicluster.recording import packing, verification
+from deploy.minicluster.recording.recording import Recording, versions
 from deploy.minicluster.settings import PlannedJob, Settings
-from deploy.minicluster.workload import Outcome, Workload
+from deploy.minicluster.workload.workload import Outcome, Workload
 
 PID_FILE = "minicluster.pid"
 

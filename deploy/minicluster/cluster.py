@@ -12,14 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from deploy.minicluster import ganglia, hadoop_config, ports, processes, watch_config
+from deploy.minicluster import watch_config
 from deploy.minicluster.errors import StartError
-from deploy.minicluster.hadoop_api import HadoopApi
-from deploy.minicluster.history_mirror import HistoryMirror
-from deploy.minicluster.host_metrics import Sampler
-from deploy.minicluster.http_client import get_json
-from deploy.minicluster.periodic import Periodic
-from deploy.minicluster.processes import Process
+from deploy.minicluster.ganglia import ganglia
+from deploy.minicluster.ganglia.host_metrics import Sampler
+from deploy.minicluster.hadoop import hadoop_config
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi
+from deploy.minicluster.hadoop.history_mirror import HistoryMirror
+from deploy.minicluster.hadoop.http_client import get_json
+from deploy.minicluster.processes import ports, processes
+from deploy.minicluster.processes.periodic import Periodic
+from deploy.minicluster.processes.processes import Process
 from deploy.minicluster.settings import Host, Settings
 
 MARKER = "this-folder-is-emptied-by-minicluster"
@@ -58,7 +61,7 @@ def prepare_work_dir(settings: Settings) -> None:
     for jar in library.glob("*.jar"):
         link_or_copy(jar, work / "lib" / jar.name)
     (work / "bin" / "python3").symlink_to(Path(sys.executable).resolve())
-    for script in (Path(__file__).parent / "tasks").glob("*.py"):
+    for script in (Path(__file__).parent / "workload" / "tasks").glob("*.py"):
         shutil.copy(script, work / "tasks")
 
 

@@ -6,10 +6,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-from deploy.minicluster import hadoop_config, ports
 from deploy.minicluster.cluster import DATANODE, NAMENODE, START_TIMEOUT_S, Cluster, lock_work_dir, prepare_work_dir
 from deploy.minicluster.errors import StartError
-from deploy.minicluster.guard import descendants, signal_all
+from deploy.minicluster.hadoop import hadoop_config
+from deploy.minicluster.processes import ports
+from deploy.minicluster.processes.guard import descendants, signal_all
 
 SHELL = "org.apache.hadoop.fs.FsShell"
 SHELL_HEAP_MIB = 128

@@ -15,7 +15,7 @@ from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.on_this_machine import read_few
-from spark_jobs.heuristics.row import DDL, rows_table
+from spark_jobs.heuristics.row import DDL, report_row, rows_table
 
 MOST_EVENTS_HERE = 1_000_000
 """Of Spark; a task is one event of some hundred bytes."""
@@ -32,7 +32,7 @@ def rows_here(url: str, from_ms: int | None, to_ms: int | None) -> list[dict[str
         return None
     if not ends.num_rows:
         return []
-    starts = [row["t_lo_ms"] - _life_ms(row) for row in ends.to_pylist()]
+    starts = [end["t_lo_ms"] - _life_ms(end) for end in ends.to_pylist()]
     events = read_few(
         url, TYPES, COLUMNS, min(starts) - SLACK_MS, pc.max(ends.column("t_hi_ms")).as_py() + SLACK_MS, MOST_EVENTS_HERE
     )
@@ -62,15 +62,9 @@ def rows_on_spark(store: EventStore, from_ms: int | None, to_ms: int | None) -> 
 def row_of(application_id: str, events: pa.Table) -> dict[str, Any]:
     """An application's row."""
     judgement = judged(application_figures(application_id, events))
-    app, waste = judgement.application, waste_of(judgement.application)
-    worst = [one.heuristic for one in judgement.corrected if one.severity and one.severity == judgement.severity]
+    app = judgement.figures
     status = None if app.exit_code is None else "SUCCEEDED" if app.exit_code == 0 else "FAILED"
-    return {
-        "job_id": application_id, "job_name": app.application_name, "user": app.user, "queue": app.queue,
-        "status": status, "severity": None if judgement.severity is None else judgement.severity.name,
-        "heuristics": ", ".join(worst), "end_ms": app.end_ms, "n_unmeasured": waste.n_unmeasured,
-        "held_gib_h": waste.held_gib_h, "wasted_gib_h": waste.wasted_gib_h, "lost_h": waste.lost_h,
-    }  # fmt: skip
+    return report_row(application_id, app.application_name, status, judgement, waste_of(app))
 
 
 def _judge_group(events: pa.Table) -> pa.Table:

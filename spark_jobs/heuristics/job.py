@@ -19,8 +19,10 @@ from app.config import load_settings
 from app.console import table_console
 from app.durations import parse_time_ms
 from app.event_store.folder import rooted
+from app.heuristics.figures import JobFigures
 from app.heuristics.from_events import COLUMNS_SO_FAR, JOB_TYPES, TYPES, figures_so_far, job_figures
-from app.heuristics.judging import Judgement, judged, judged_so_far
+from app.heuristics.judgement import Judgement
+from app.heuristics.judging import judged, judged_so_far
 from app.heuristics.printing import print_application, print_judgement
 from app.heuristics.spark import from_events as spark_events
 from app.heuristics.spark.judging import judged as judged_application
@@ -64,7 +66,7 @@ def main(args: Sequence[str]) -> int:
     )
 
 
-def judgement_of(job_id: str, events: pa.Table) -> Judgement:
+def judgement_of(job_id: str, events: pa.Table) -> Judgement[JobFigures]:
     """A job by all its events; one whose end is not among them as one that still runs, by the tasks that are done."""
     if pc.any(pc.equal(events.column("type"), "JobEnd")).as_py():
         return judged(job_figures(job_id, events))
@@ -81,12 +83,12 @@ def _job(asked: argparse.Namespace, settings: Settings, store_url: str) -> int:
             "with `clustercep report life-times`"
         )
     judgement = judgement_of(asked.job, events)
-    waste = waste_of(judgement.job)
+    waste = waste_of(judgement.figures)
     if asked.format == "json":
         _print_json(judgement.to_json(), waste)
     else:
         print_judgement(table_console(), judgement, waste, compatible=asked.compatible)
-    findings = judgement.dr_elephant if asked.compatible else judgement.corrected
+    findings = judgement.findings(compatible=asked.compatible)
     return 0 if any(finding.severity is not None for finding in findings) else 1
 
 
@@ -99,12 +101,12 @@ def _application(asked: argparse.Namespace, settings: Settings, store_url: str) 
             f"{other}"
         )
     judgement = judged_application(spark_events.application_figures(asked.job, events))
-    waste = waste_of_application(judgement.application)
+    waste = waste_of_application(judgement.figures)
     if asked.format == "json":
         _print_json(judgement.to_json(), waste)
     else:
         print_application(table_console(), judgement, waste, compatible=asked.compatible)
-    findings = judgement.dr_elephant if asked.compatible else judgement.corrected
+    findings = judgement.findings(compatible=asked.compatible)
     return 0 if any(finding.severity is not None for finding in findings) else 1
 
 

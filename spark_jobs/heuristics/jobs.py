@@ -25,7 +25,7 @@ from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.on_this_machine import read_few
-from spark_jobs.heuristics.row import DDL, rows_table
+from spark_jobs.heuristics.row import DDL, report_row, rows_table
 
 MOST_EVENTS_HERE = 500_000
 """An event of counters is a few KB."""
@@ -106,14 +106,8 @@ def rows_on_spark(store: EventStore, from_ms: int | None, to_ms: int | None) -> 
 def row_of(job_id: str, events: pa.Table) -> dict[str, Any]:
     """A job's row."""
     judgement = judged(job_figures(job_id, events))
-    waste, job = waste_of(judgement.job), judgement.job
-    worst = [one.heuristic for one in judgement.corrected if one.severity and one.severity == judgement.severity]
-    return {
-        "job_id": job_id, "job_name": job.job_name, "user": job.user, "queue": job.queue, "status": job.status,
-        "severity": None if judgement.severity is None else judgement.severity.name, "heuristics": ", ".join(worst),
-        "end_ms": job.end_ms, "n_unmeasured": waste.n_unmeasured, "held_gib_h": waste.held_gib_h,
-        "wasted_gib_h": waste.wasted_gib_h, "lost_h": waste.lost_h,
-    }  # fmt: skip
+    job = judgement.figures
+    return report_row(job_id, job.job_name, job.status, judgement, waste_of(job))
 
 
 def ranked(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
+from benchmarks.workloads.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from collectors.metrics.load_balance import LoadDeriver
 from engine import admit
 from engine.events import EventBatch

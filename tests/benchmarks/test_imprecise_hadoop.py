@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from benchmarks.imprecise.hadoop import cases
+from benchmarks.workloads.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from engine import Engine, compile_query
 from engine.events import EventBatch
 from engine.matching.output.rows import MatchRow

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.hadoop_stream import Cluster, HadoopStream
 from benchmarks.spark.stored_events import files_of, write_cluster, write_jobs
+from benchmarks.workloads.hadoop_stream import Cluster, HadoopStream
 
 JOB_TYPES = ("JobStart", "JobEnd", "Mapper", "ReducerStart", "ReducerEnd", "LoadStd")
 

@@ -1,1 +1,1 @@
-"""Tests of the mini cluster that need no cluster."""
+"""Tests of what installs, packs and lists clustercep, and of the mini cluster."""

@@ -1,8 +1,8 @@
 """What hostile cases cost: a query that is drawn like any other, over ten thousand events that fit it, in one step.
 
-The goal (`benchmarks/bounds.py` measures hand-made ones): it ends, or tells that its search was stopped, within 5 s of
-processor time and 1 GiB. Processor time depends on the machine: twice the goal, in two runs, is a finding. So is a
-search that was stopped when next to no time had been spent: what it cost was taken for more than it is.
+The goal (`benchmarks/engine/bounds.py` measures hand-made ones): it ends, or tells that its search was stopped, within
+5 s of processor time and 1 GiB. Processor time depends on the machine: twice the goal, in two runs, is a finding. So is
+a search that was stopped when next to no time had been spent: what it cost was taken for more than it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from benchmarks.bounds import GOAL_MIB, GOAL_S, N_EVENTS
+from benchmarks.engine.bounds import GOAL_MIB, GOAL_S, N_EVENTS
 from benchmarks.measure import forget_peak, resident_mib
 from engine import CompiledQuery, Engine, compile_query
 from engine.errors import QueryError

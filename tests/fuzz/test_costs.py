@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from benchmarks.bounds import GOAL_MIB
+from benchmarks.engine.bounds import GOAL_MIB
 from tests.conformance.ways import CUT, Outcome, Way, outcome_by
 from tests.examples import each_drawn_anew, examples
 from tests.fuzz.__main__ import repeat

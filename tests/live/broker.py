@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.minicluster import ports, processes
 from deploy.minicluster.cluster import find_java
-from deploy.minicluster.processes import Process
+from deploy.minicluster.processes import ports, processes
+from deploy.minicluster.processes.processes import Process
 from tests.live.process import ROOT
 
 LIBRARY = ROOT / "build" / "kafka" / "lib"

@@ -20,8 +20,8 @@ from deploy.minicluster import settings as cluster_settings
 from deploy.minicluster.daemons import watching
 from deploy.minicluster.daemons.cluster import SETTINGS, DaemonCluster
 from deploy.minicluster.daemons.faults import ROUNDS, DaemonFault
-from deploy.minicluster.faults import Truth, now_ms
-from deploy.minicluster.workload import Outcome, Workload
+from deploy.minicluster.workload.faults import Truth, now_ms
+from deploy.minicluster.workload.workload import Outcome, Workload
 from tests.live import scenario
 from tests.live.process import ROOT, Clustercep, run_to_end
 from tests.live.scenario import NewAlerts, Say, jobs_running, verdict_of

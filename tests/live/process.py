@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.minicluster import processes
-from deploy.minicluster.guard import descendants
-from deploy.minicluster.processes import Process
+from deploy.minicluster.processes import processes
+from deploy.minicluster.processes.guard import descendants
+from deploy.minicluster.processes.processes import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -36,8 +36,8 @@ from app.store.models import (
 from deploy.minicluster import settings as cluster_settings
 from deploy.minicluster import watch_config
 from deploy.minicluster.cluster import Cluster
-from deploy.minicluster.faults import Truth
-from deploy.minicluster.workload import FinishedJob, Outcome, Workload
+from deploy.minicluster.workload.faults import Truth
+from deploy.minicluster.workload.workload import FinishedJob, Outcome, Workload
 from tests.live.process import ROOT, Answer, Clustercep, run_to_end
 from tests.live.sink import Deliveries, Delivery, listening
 

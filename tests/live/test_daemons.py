@@ -11,7 +11,7 @@ from app.replay.recording import Fault
 from app.store.models import AlertRow, ProblemRow
 from deploy.minicluster.daemons import job_faults
 from deploy.minicluster.daemons.faults import FAULTS
-from deploy.minicluster.hadoop_api import application_of
+from deploy.minicluster.hadoop.hadoop_api import application_of
 from tests.live import daemon_scenario, report
 from tests.live.conftest import SUMMARY
 from tests.live.daemon_scenario import DaemonsObserved

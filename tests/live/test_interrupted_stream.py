@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.store.api import open_store
-from deploy.minicluster.guard import descendants
+from deploy.minicluster.processes.guard import descendants
 from spark_jobs.stream import job as stream
 from tests.spark_jobs.conftest import spark
 from tests.spark_jobs.stream.test_job import lines_of_small_stream, stored

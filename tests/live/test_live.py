@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.replay.recording import Fault
 from app.store.models import AlertRow
-from deploy.minicluster.verification import FAULTS
+from deploy.minicluster.recording.verification import FAULTS
 from tests.live.scenario import ENDPOINTS, SWITCHED_OFF, Kept, Observed
 
 BEFORE_THE_JOB_ENDS = {

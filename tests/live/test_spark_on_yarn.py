@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.minicluster import hadoop_config, packing, processes
 from deploy.minicluster import settings as cluster_settings
 from deploy.minicluster.cluster import Cluster
-from deploy.minicluster.hadoop_api import HadoopApi
+from deploy.minicluster.hadoop import hadoop_config
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi
+from deploy.minicluster.processes import processes
+from deploy.minicluster.recording import packing
 from deploy.spark import pack
 from tests.conftest import RECORDING
 from tests.live.process import ROOT

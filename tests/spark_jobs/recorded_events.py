@@ -14,7 +14,7 @@ from collectors.logs.container_log import ContainerLogCollector, ContainerLogOpt
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.metrics.load_balance import LoadDeriver
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from engine.events import EventBatch
 from tests.collectors.test_recording import RecordedTransport
 from tests.conftest import RECORDING

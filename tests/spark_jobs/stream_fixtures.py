@@ -24,7 +24,7 @@ from collectors.history.job_history import JobHistoryCollector, JobHistoryOption
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.metrics.load_balance import LoadDeriver
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from engine.events import EventBatch
 from spark_jobs.event_store.schema import to_rows
 from spark_jobs.stream.job import StreamJob, StreamOptions

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deploy.minicluster.guard import descendants, signal_all
+from deploy.minicluster.processes.guard import descendants, signal_all
 from spark_jobs.event_store import EventStore
 from tests.collectors import histories
 from tests.spark_jobs.event_store.test_bad_stores import snapshot

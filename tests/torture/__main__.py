@@ -1,6 +1,6 @@
 """`python -m tests.torture CAMPAIGN`: one campaign, with one line of figures at its end; exit 1 when a bound is broken.
 
-Each campaign is a module of this package with a function `run(given) -> Verdict`; its short form is a test beside it.
+Each campaign is a module of `campaigns` with a function `run(given) -> Verdict`; a short form of it is a test here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.folder / options.campaign
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    campaign: Campaign = importlib.import_module(f"tests.torture.{options.campaign}").run
+    campaign: Campaign = importlib.import_module(f"tests.torture.campaigns.{options.campaign}").run
     print(f"{options.campaign}: seed {seed}, {options.minutes:g} minutes", flush=True)
     started_s = time.monotonic()
     verdict = campaign(Given(options.minutes, seed, folder))

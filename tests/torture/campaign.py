@@ -29,4 +29,4 @@ class Verdict:
 
 
 Campaign = Callable[[Given], Verdict]
-"""The function `run` of a module beside this one. Raises what it did not expect, which fails the campaign, too."""
+"""The function `run` of a module of `campaigns`. Raises what it did not expect, which fails the campaign, too."""

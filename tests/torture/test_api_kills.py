@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.api_kills import killed
 from tests.torture.campaign import Given
+from tests.torture.campaigns.api_kills import killed
 
 
 @pytest.mark.parametrize("n_kills", [4, pytest.param(40, marks=pytest.mark.long)])

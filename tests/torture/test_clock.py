@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.clock import Trial, judged, trials, tried
+from tests.torture.campaigns.clock import Trial, judged, trials, tried
 
 SHORT = [trial for trial in trials(random.Random(1)) if trial.wrong_s < 300]
 KINDS = {trial.name.split(" for ")[0] + (" over" if trial.is_passed_over else ""): trial for trial in SHORT}

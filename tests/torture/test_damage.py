@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.damage import Seen, try_one, undisturbed
+from tests.torture.campaigns.damage import Seen, try_one, undisturbed
 
 N = 40
 

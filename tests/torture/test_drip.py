@@ -9,7 +9,7 @@ import pytest
 
 from tests.app.alerting.receivers.told import SETTINGS
 from tests.slow_servers import certificate, ends
-from tests.torture import drip
+from tests.torture.campaigns import drip
 
 NAMES = ("drips headers", "never ends to continue", "chunks without end")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.torture.campaign import Given
-from tests.torture.kills import MOMENTS, killed
-from tests.torture.receiver_kills import STAGES, tried_kills
-from tests.torture.receiver_kinds import KINDS
+from tests.torture.campaigns.kills import MOMENTS, killed
+from tests.torture.receivers.kills import STAGES, tried_kills
+from tests.torture.receivers.kinds import KINDS
 
 
 @pytest.mark.long

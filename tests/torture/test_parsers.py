@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.torture.parsers import tried_cases
-from tests.torture.readers_of_others import THROUGH_APPRISE
+from tests.torture.campaigns.parsers import tried_cases
+from tests.torture.readers.peers_and_settings import THROUGH_APPRISE
 
 
 def test_bytes_that_nobody_would_write(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from collectors.base import Problem
-from tests.torture.poison import KINDS, N_POLLS, Seen, one_round, rows_of_files
+from tests.torture.campaigns.poison import KINDS, N_POLLS, Seen, one_round, rows_of_files
 
 
 def test_poisoned_folders(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.app import postgresql as servers
-from tests.torture.postgresql import Seen, server, try_one, undisturbed
+from tests.torture.campaigns.postgresql import Seen, server, try_one, undisturbed
 
 SEEDS = {"stopped": (1,), "cut": (1,), "restored": (1, 2, 5)}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.receiver_kinds import HARMS, KINDS, tried_kind
-from tests.torture.receivers import judged, p95, tried
+from tests.torture.campaigns.receivers import judged, p95, tried
+from tests.torture.receivers.kinds import HARMS, KINDS, tried_kind
 
 
 def test_a_receiver_that_is_down_for_five_minutes(tmp_path: Path) -> None:

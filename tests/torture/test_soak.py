@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture import soak
-from tests.torture.looped_recording import LOOP_S, Moved
-from tests.torture.soak import BOUNDS, HOURS, Sample, judged, slope, soaked
+from tests.torture.campaigns import soak
+from tests.torture.campaigns.soak import BOUNDS, HOURS, Sample, judged, slope, soaked
+from tests.torture.inputs.looped_recording import LOOP_S, Moved
 
 
 @pytest.mark.long

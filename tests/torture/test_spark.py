@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture import spark_hdfs
 from tests.torture.campaign import Given
-from tests.torture.spark import ingest, run, stream
-from tests.torture.spark_damage import damaged_store
-from tests.torture.spark_inputs import Histories, Waiting
-from tests.torture.spark_lives import Spark
-from tests.torture.spark_tally import Tally
+from tests.torture.campaigns.spark import ingest, run, stream
+from tests.torture.spark import hdfs
+from tests.torture.spark.damage import damaged_store
+from tests.torture.spark.inputs import Histories, Waiting
+from tests.torture.spark.lives import Spark
+from tests.torture.spark.tally import Tally
 
 
 @pytest.mark.long
@@ -41,7 +41,7 @@ def test_a_killed_stream(tmp_path: Path) -> None:
 
 
 def test_without_hadoop_it_fails_and_says_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_hdfs, "ROOT", tmp_path)
+    monkeypatch.setattr(hdfs, "ROOT", tmp_path)
     verdict = run(Given(1, 1, tmp_path))
     (failure,) = verdict.failures
     assert "Hadoop is not installed" in failure

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from app.process.scheduling import TURN_S
-from tests.torture.storm import storm
+from tests.torture.campaigns.storm import storm
 
 
 def test_a_storm_through_routes_with_incidents_is_told_whole(tmp_path: Path) -> None:

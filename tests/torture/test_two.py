@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.two import COMMANDS, Pairing, Seen, pairings, recorded, try_pairing
+from tests.torture.campaigns.two import COMMANDS, Pairing, Seen, pairings, recorded, try_pairing
 
 
 @pytest.mark.in_turn(of=2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.watchdog import caught_up, judged
+from tests.torture.campaigns.watchdog import caught_up, judged
 
 
 @pytest.mark.in_turn(of=2, together=True)

@@ -21,17 +21,17 @@ What is corrected, and why:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from statistics import median
 
 from app.heuristics.severity import Finding, Measure, Severity, not_known, score
-from app.heuristics.spark import advice
-from app.heuristics.spark.figures import DATA, DRIVER, FAILED, SUCCEEDED, SparkFigures, SparkStage, SparkTask
+from app.heuristics.spark import advice, both_modes
+from app.heuristics.spark.figures import DATA, DRIVER, FAILED, SparkFigures, SparkJob, SparkStage, SparkTask
 from app.heuristics.spark.found import (
     EXECUTOR_GC,
     EXECUTORS,
     INGEST_AGAIN,
-    JOBS,
     LONG_TASKS,
     NO_FIGURES,
     SKEW,
@@ -41,8 +41,6 @@ from app.heuristics.spark.found import (
     Heuristic,
     StageResult,
     ended,
-    greatest,
-    n_of,
     of_parts,
     of_stages,
     rate,
@@ -51,30 +49,14 @@ from app.heuristics.spark.found import (
     worst_first,
 )
 from app.heuristics.spark.thresholds import (
-    EXECUTOR_RATIO,
-    FAILURE_RATE,
     GC_RATIO,
     GC_TOO_LOW,
-    IGNORED_BELOW_BYTES,
     IGNORED_BELOW_MS,
-    SKEW_LEAST_MS,
     SKEW_RATIO,
-    SKEW_STAGE_SHARE,
     SPILL_EXPECTED_BYTES,
     SPILL_RATIO,
-    STAGE_RUN_MS,
     TASK_FAILURE_RATE,
-    TASK_RUN_MS,
 )
-
-COMPARED = (
-    ("storage memory", "bytes", "storage_bytes"),
-    ("task time", "ms", "run_ms"),
-    ("input", "bytes", "input_bytes"),
-    ("shuffle read", "bytes", "shuffle_read_bytes"),
-    ("shuffle write", "bytes", "shuffle_write_bytes"),
-)
-"""What executors are compared by: name, unit, figure of their tasks."""
 
 
 def executor_gc(app: SparkFigures) -> Finding:
@@ -104,60 +86,25 @@ def executors(app: SparkFigures) -> Finding:
     by_executor = {name: tasks for name, tasks in app.by_executor.items() if tasks and name != DRIVER}
     n_idle = sum(not tasks for name, tasks in app.by_executor.items() if name != DRIVER)
     note = f"{n_idle:,} of {len(by_executor) + n_idle:,} executors ran no task" if n_idle else ""
-    measures, greatest_of = list[Measure](), dict[str, str]()
-    for name, unit, figure in COMPARED:
-        values = {one: value for one, tasks in by_executor.items() if (value := _held(tasks, figure)) is not None}
-        most = max(values, key=lambda one: values[one], default=None)
-        if most is None or values[most] < (IGNORED_BELOW_MS if unit == "ms" else IGNORED_BELOW_BYTES):
-            continue
-        measures.append(
-            Measure(f"{name}, max / median", ratio(values[most], median(values.values())), "", EXECUTOR_RATIO)
-        )
-        greatest_of[measures[-1].name] = most
-    ordered = worst_first(measures, lambda one: one)
-    parts = [app.executor_name(greatest_of[one.name]) for one in ordered if one.severity]
-    what = advice.executors(ordered[0].name.partition(",")[0]) if ordered else ""
-    points = score(ordered[0].severity, len(by_executor)) if ordered else 0
-    return of_parts(EXECUTORS, len(by_executor), ordered, parts, what, points, note)
+    return both_modes.executor_balance(app, by_executor, "run_ms", _held, median, is_scored=True, note=note)
 
 
 def jobs(app: SparkFigures) -> Finding:
     """Jobs that failed, and the job of whose tasks most did."""
-    failed = [job for job in app.jobs if job.status == FAILED]
-    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "share", FAILURE_RATE)
-    lacks = any(job.stages is None for job in app.jobs)
-    if lacks and whole.severity < Severity.CRITICAL:
-        return not_known(JOBS, len(app.jobs), INGEST_AGAIN.format(what="which stages its jobs had"), (whole,))
-    rates = {job.number: rate(*ended(app.stages_of(job))) for job in app.jobs}
-    worst = greatest("failed tasks of a job", rates.values(), "share", FAILURE_RATE)
-    parts = [job.number for job in failed] if whole.severity else []
-    parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
-    points = score(max(whole.severity, worst.severity), len(set(parts)))
-    names = (f"job {number}" for number in parts)
-    note = _reason(job.reason for job in failed)
-    return of_parts(JOBS, len(app.jobs), (whole, worst), names, advice.failures("jobs"), points, note)
+    return both_modes.failed_jobs(app, is_scored=True, note=_reason_of_failed(app.jobs))
 
 
 def stages(app: SparkFigures) -> Finding:
     """Stages that failed, the one of whose tasks most did, and the one that kept its cores longest."""
-    n = len(app.stages)
     if app.stages and not app.has_run:
-        return not_known(STAGES, n, NO_FIGURES)
-    failed = [stage for stage in app.stages if stage.status == FAILED]
-    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "share", FAILURE_RATE)
-    rates = {stage.stage: rate(*ended([stage])) for stage in app.stages}
+        return not_known(STAGES, len(app.stages), NO_FIGURES)
     cores = {one.executor_id: one.n_cores or 1 for one in app.executors}
-    times = {stage.stage: stage.total("run_ms") / _cores(stage, cores) for stage in app.stages}
-    worst_rate = greatest("failed tasks of a stage", rates.values(), "share", FAILURE_RATE)
-    longest = greatest("run time of a stage per core", times.values(), "ms", STAGE_RUN_MS)
-    parts = [stage.stage for stage in failed] if whole.severity else []
-    parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
-    parts += [one for one in sorted(times, key=lambda one: -times[one]) if STAGE_RUN_MS.severity_of(times[one])]
-    of_failures = max(whole.severity, worst_rate.severity)
-    what = advice.stage_time() if longest.severity > of_failures else advice.failures("stages")
-    points = score(max(of_failures, longest.severity), len(set(parts)))
-    names, note = (f"stage {one}" for one in parts), _reason(stage.reason for stage in failed)
-    return of_parts(STAGES, n, (whole, worst_rate, longest), names, what, points, note)
+
+    def run_ms(stage: SparkStage) -> float:
+        return stage.total("run_ms") / _cores(stage, cores)
+
+    failures, note = both_modes.failed_stages(app), _reason_of_failed(app.stages)
+    return both_modes.slow_stages(app, failures, run_ms, "per core", is_scored=True, note=note)
 
 
 def stage_skew(app: SparkFigures) -> Finding:
@@ -165,17 +112,9 @@ def stage_skew(app: SparkFigures) -> Finding:
     n = len(app.stages)
     if app.stages and not app.has_run:
         return not_known(SKEW, n, NO_FIGURES)
-    results, by_stage = [], {}
-    for stage in app.stages:
-        times = [task.run_ms or 0 for task in stage.succeeded]
-        longest = max(times, default=0)
-        if stage.period_ms is None or longest <= SKEW_LEAST_MS or longest <= SKEW_STAGE_SHARE * stage.period_ms:
-            continue
-        measure = Measure("max / median run time", ratio(longest, median(times)), "", SKEW_RATIO)
-        results.append(StageResult(stage, measure, stage.n_planned))
-        by_stage[stage.stage] = measure
     if app.stages and all(stage.period_ms is None for stage in app.stages):
         return not_known(SKEW, n, "the end of none of its stages has been seen")
+    results = both_modes.skewed_stages(app, median)
     worst = worst_first(results, lambda one: one.measure)[:1]
     note = _slowest(app, worst[0].stage) if worst and worst[0].measure.severity else ""
     return of_stages(SKEW, n, results, lambda stage: advice.skew(by_data=_is_by_data(stage)), note)
@@ -203,16 +142,7 @@ def long_tasks(app: SparkFigures) -> Finding:
     """The median task of a stage."""
     if app.stages and not app.has_run:
         return not_known(LONG_TASKS, len(app.stages), NO_FIGURES)
-    results = []
-    for stage in app.stages:
-        if times := [task.run_ms or 0 for task in stage.succeeded]:
-            results.append(StageResult(stage, Measure("median run time", median(times), "ms", TASK_RUN_MS), stage.n_planned))  # fmt: skip  # noqa: E501
-    return of_stages(
-        LONG_TASKS,
-        len(app.stages),
-        results,
-        lambda stage: advice.long_tasks(reads_input=stage.total("input_bytes") > 0),
-    )
+    return both_modes.long_tasks(app, median)
 
 
 def task_failures(app: SparkFigures) -> Finding:
@@ -224,7 +154,7 @@ def task_failures(app: SparkFigures) -> Finding:
             measure = Measure("failed attempts", rate(failed, good), "share", TASK_FAILURE_RATE)
             results.append(StageResult(stage, measure, failed))
     worst = worst_first(results, lambda one: one.measure)[:1]
-    note = _reason(task.reason for one in worst if one.measure.severity for task in one.stage.tasks if task.status == FAILED)  # fmt: skip  # noqa: E501
+    note = _reason_of_failed(task for one in worst if one.measure.severity for task in one.stage.tasks)
     return of_stages(TASK_FAILURES, len(app.stages), results, lambda _: advice.task_failures(), note)
 
 
@@ -277,16 +207,13 @@ def _slowest(app: SparkFigures, stage: SparkStage) -> str:
     return f"task {slowest.task} of stage {stage.stage} took longest{where}{data}"
 
 
-def _reason(reasons: Iterator[str | None]) -> str:
-    """The one that is told most often."""
-    counts: dict[str, int] = {}
-    for reason in reasons:
-        if reason:
-            counts[reason] = counts.get(reason, 0) + 1
-    return max(counts, key=lambda one: counts[one], default="")
+def _reason_of_failed(ones: Iterable[SparkJob | SparkStage | SparkTask]) -> str:
+    """The reason that is told most often."""
+    counts = Counter(one.reason for one in ones if one.status == FAILED and one.reason)
+    return next((reason for reason, _ in counts.most_common(1)), "")
 
 
 __all__ = [
-    "COMPARED", "HEURISTICS", "executor_gc", "executors", "jobs", "judge", "long_tasks", "stage_skew", "stage_spill",
+    "HEURISTICS", "executor_gc", "executors", "jobs", "judge", "long_tasks", "stage_skew", "stage_spill",
     "stages", "task_failures",
 ]  # fmt: skip

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.heuristics.severity import Finding, Measure, Severity, not_known
-from app.heuristics.spark import advice
-from app.heuristics.spark.figures import DRIVER, FAILED, SUCCEEDED, SparkFigures, SparkTask
+from app.heuristics.spark import advice, both_modes
+from app.heuristics.spark.figures import DRIVER, FAILED, SparkFigures, SparkStage, SparkTask
 from app.heuristics.spark.found import (
     EXECUTOR_GC,
     EXECUTORS,
     INGEST_AGAIN,
-    JOBS,
     LONG_TASKS,
     NO_FIGURES,
     SKEW,
@@ -25,43 +24,20 @@ from app.heuristics.spark.found import (
     TASK_FAILURES,
     Heuristic,
     StageResult,
-    ended,
-    greatest,
-    n_of,
     of_parts,
     of_stages,
-    rate,
     ratio,
     total,
-    worst_first,
 )
 from app.heuristics.spark.thresholds import (
-    EXECUTOR_RATIO,
-    FAILURE_RATE,
     GC_RATIO,
     GC_TOO_LOW,
-    IGNORED_BELOW_BYTES,
-    IGNORED_BELOW_MS,
-    SKEW_LEAST_MS,
-    SKEW_RATIO,
-    SKEW_STAGE_SHARE,
     SPILL_EXPECTED_BYTES,
     SPILL_RATIO,
-    STAGE_RUN_MS,
     TASK_FAILURE_RATE,
-    TASK_RUN_MS,
 )
 
 INSTANCES = "spark.executor.instances"
-
-COMPARED = (
-    ("storage memory", "bytes", "storage_bytes"),
-    ("task time", "ms", "life_ms"),
-    ("input", "bytes", "input_bytes"),
-    ("shuffle read", "bytes", "shuffle_read_bytes"),
-    ("shuffle write", "bytes", "shuffle_write_bytes"),
-)
-"""What executors are compared by: name, unit, figure of their tasks."""
 
 
 def executor_gc(app: SparkFigures) -> Finding:
@@ -83,36 +59,12 @@ def executors(app: SparkFigures) -> Finding:
     if not app.has_run:
         return not_known(EXECUTORS, len(app.executors), NO_FIGURES)
     by_executor = {DRIVER: [], **app.by_executor}
-    measures, greatest_of = list[Measure](), dict[str, str]()
-    for name, unit, figure in COMPARED:
-        values = {one: _held(tasks, figure) for one, tasks in by_executor.items()}
-        most = max(values, key=lambda one: values[one])
-        if values[most] < (IGNORED_BELOW_MS if unit == "ms" else IGNORED_BELOW_BYTES):
-            continue
-        middle = median_of_both(list(values.values()))
-        measures.append(Measure(f"{name}, max / median", ratio(values[most], middle), "", EXECUTOR_RATIO))
-        greatest_of[measures[-1].name] = most
-    ordered = worst_first(measures, lambda one: one)
-    parts = [app.executor_name(greatest_of[one.name]) for one in ordered if one.severity]
-    what = advice.executors(ordered[0].name.partition(",")[0]) if ordered else ""
-    return of_parts(EXECUTORS, len(by_executor), ordered, parts, what, 0)
+    return both_modes.executor_balance(app, by_executor, "life_ms", _held, median_of_both, is_scored=False)
 
 
 def jobs(app: SparkFigures) -> Finding:
     """Jobs that failed, and the job of whose tasks most did."""
-    failed = [job for job in app.jobs if job.status == FAILED]
-    whole = Measure("failed jobs", rate(len(failed), n_of(app.jobs, SUCCEEDED)), "share", FAILURE_RATE)
-    lacks = any(job.stages is None for job in app.jobs)
-    if lacks and whole.severity < Severity.CRITICAL:
-        return not_known(JOBS, len(app.jobs), INGEST_AGAIN.format(what="which stages its jobs had"), (whole,))
-    rates = {job.number: rate(*ended(app.stages_of(job))) for job in app.jobs}
-    worst = greatest("failed tasks of a job", rates.values(), "share", FAILURE_RATE)
-    ordered = sorted(rates, key=lambda number: -rates[number])
-    parts = [job.number for job in failed] if whole.severity else []
-    parts += [number for number in ordered if FAILURE_RATE.severity_of(rates[number])]
-    return of_parts(
-        JOBS, len(app.jobs), (whole, worst), (f"job {number}" for number in parts), advice.failures("jobs"), 0
-    )
+    return both_modes.failed_jobs(app, is_scored=False)
 
 
 def stages(app: SparkFigures) -> Finding:
@@ -122,35 +74,22 @@ def stages(app: SparkFigures) -> Finding:
         return not_known(STAGES, n, NO_FIGURES)
     if app.settings is None:
         return not_known(STAGES, n, INGEST_AGAIN.format(what=f"whether {INSTANCES} was set"))
-    instances = _instances(app)
-    failed = [stage for stage in app.stages if stage.status == FAILED]
-    whole = Measure("failed stages", rate(len(failed), n_of(app.stages, SUCCEEDED)), "share", FAILURE_RATE)
+    instances, failures = _instances(app), both_modes.failed_stages(app)
     if instances == 0:
-        return not_known(STAGES, n, f"{INSTANCES} is 0; Dr. Elephant ends in a division by zero there", (whole,))
-    rates = {stage.stage: rate(*ended([stage])) for stage in app.stages}
-    times = {stage.stage: stage.total("run_ms") // instances for stage in app.stages}
-    worst_rate = greatest("failed tasks of a stage", rates.values(), "share", FAILURE_RATE)
-    longest = greatest("run time of a stage / executors", times.values(), "ms", STAGE_RUN_MS)
-    parts = [stage.stage for stage in failed] if whole.severity else []
-    parts += [one for one in sorted(rates, key=lambda one: -rates[one]) if FAILURE_RATE.severity_of(rates[one])]
-    parts += [one for one in sorted(times, key=lambda one: -times[one]) if STAGE_RUN_MS.severity_of(times[one])]
-    of_time = longest.severity > max(whole.severity, worst_rate.severity)
-    what = advice.stage_time() if of_time else advice.failures("stages")
-    return of_parts(STAGES, n, (whole, worst_rate, longest), (f"stage {one}" for one in parts), what, 0)
+        why = f"{INSTANCES} is 0; Dr. Elephant ends in a division by zero there"
+        return not_known(STAGES, n, why, (failures.whole,))
+
+    def run_ms(stage: SparkStage) -> int:
+        return stage.total("run_ms") // instances
+
+    return both_modes.slow_stages(app, failures, run_ms, "/ executors", is_scored=False)
 
 
 def stage_skew(app: SparkFigures) -> Finding:
     """The longest task of a stage against its median one, where it is long and most of the stage's time."""
     if app.stages and not app.has_run:
         return not_known(SKEW, len(app.stages), NO_FIGURES)
-    results = []
-    for stage in app.stages:
-        times = [task.run_ms or 0 for task in stage.succeeded]
-        longest = max(times, default=0)
-        if stage.period_ms is None or longest <= SKEW_LEAST_MS or longest <= SKEW_STAGE_SHARE * stage.period_ms:
-            continue
-        measure = Measure("max / median run time", ratio(longest, upper_median(times)), "", SKEW_RATIO)
-        results.append(StageResult(stage, measure, stage.n_planned))
+    results = both_modes.skewed_stages(app, upper_median)
     return of_stages(SKEW, len(app.stages), results, lambda _: advice.skew(by_data=None))
 
 
@@ -173,17 +112,7 @@ def long_tasks(app: SparkFigures) -> Finding:
     """The median task of a stage."""
     if app.stages and not app.has_run:
         return not_known(LONG_TASKS, len(app.stages), NO_FIGURES)
-    results = []
-    for stage in app.stages:
-        if times := [task.run_ms or 0 for task in stage.succeeded]:
-            measure = Measure("median run time", upper_median(times), "ms", TASK_RUN_MS)
-            results.append(StageResult(stage, measure, stage.n_planned))
-    return of_stages(
-        LONG_TASKS,
-        len(app.stages),
-        results,
-        lambda stage: advice.long_tasks(reads_input=stage.total("input_bytes") > 0),
-    )
+    return both_modes.long_tasks(app, upper_median)
 
 
 def task_failures(app: SparkFigures) -> Finding:
@@ -231,6 +160,6 @@ def _held(tasks: list[SparkTask], figure: str) -> int:
 
 
 __all__ = [
-    "COMPARED", "HEURISTICS", "INSTANCES", "executor_gc", "executors", "jobs", "judge", "long_tasks", "median_of_both",
+    "HEURISTICS", "INSTANCES", "executor_gc", "executors", "jobs", "judge", "long_tasks", "median_of_both",
     "stage_skew", "stage_spill", "stages", "task_failures", "upper_median",
 ]  # fmt: skip

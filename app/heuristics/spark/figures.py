@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 SUCCEEDED, FAILED = "SUCCEEDED", "FAILED"
 
@@ -143,6 +144,15 @@ class SparkFigures:
     settings: Mapping[str, str] | None = None
     """Of the allow-list in collectors.spark.settings; None: not stored."""
     problems: tuple[str, ...] = field(default=())
+
+    def facts(self) -> dict[str, Any]:
+        """What a report of it begins with."""
+        names = (
+            "application_id", "application_attempt", "application_name", "user", "queue", "start_ms", "end_ms",
+            "exit_code",
+        )  # fmt: skip
+        lengths = {"n_jobs": len(self.jobs), "n_stages": len(self.stages), "n_executors": len(self.executors)}
+        return {**{name: getattr(self, name) for name in names}, **lengths}
 
     @property
     def tasks(self) -> Iterator[SparkTask]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from app.heuristics.severity import MAX_TASKS_TOLD, Finding, Limits, Measure, Severity, score
-from app.heuristics.spark.figures import FAILED, SUCCEEDED, SparkFigures, SparkJob, SparkStage, SparkTask
+from app.heuristics.spark.figures import FAILED, SUCCEEDED, SparkFigures, SparkStage, SparkTask
 
 EXECUTOR_GC, EXECUTORS, JOBS, STAGES = "spark-executor-gc", "spark-executors", "spark-jobs", "spark-stages"
 SKEW, SPILL = "spark-stage-skew", "spark-stage-spill"
@@ -95,11 +95,6 @@ def total(tasks: Iterable[SparkTask], figure: str) -> int:
     return sum(getattr(task, figure) or 0 for task in tasks)
 
 
-def n_of(ones: Iterable[SparkJob] | Iterable[SparkStage], status: str) -> int:
-    """How many ended so."""
-    return sum(one.status == status for one in ones)
-
-
 def ended(stages: Iterable[SparkStage]) -> tuple[int, int]:
     """Attempts of tasks that failed, and that succeeded."""
     counts = [(stage.n_of(FAILED), stage.n_of(SUCCEEDED)) for stage in stages]
@@ -113,6 +108,6 @@ def greatest(name: str, values: Iterable[float], unit: str, limits: Limits) -> M
 
 __all__ = [
     "EXECUTORS", "EXECUTOR_GC", "INGEST_AGAIN", "JOBS", "LONG_TASKS", "NO_FIGURES", "SKEW", "SPILL", "STAGES",
-    "TASK_FAILURES", "Heuristic", "StageResult", "ended", "greatest", "n_of", "of_parts", "of_stages", "rate", "ratio",
+    "TASK_FAILURES", "Heuristic", "StageResult", "ended", "greatest", "of_parts", "of_stages", "rate", "ratio",
     "total", "worst_first",
 ]  # fmt: skip

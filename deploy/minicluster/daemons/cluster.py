@@ -7,7 +7,6 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.minicluster import hadoop_config, processes
 from deploy.minicluster.cluster import (
     DATANODE,
     JOBHISTORYSERVER,
@@ -19,10 +18,12 @@ from deploy.minicluster.cluster import (
 )
 from deploy.minicluster.daemons import configuration
 from deploy.minicluster.daemons.relay import Relay
-from deploy.minicluster.faults import nodemanager_pid, pid_below
-from deploy.minicluster.hadoop_api import HadoopApi
-from deploy.minicluster.processes import Process
+from deploy.minicluster.hadoop import hadoop_config
+from deploy.minicluster.hadoop.hadoop_api import HadoopApi
+from deploy.minicluster.processes import processes
+from deploy.minicluster.processes.processes import Process
 from deploy.minicluster.settings import Host, Settings
+from deploy.minicluster.workload.faults import nodemanager_pid, pid_below
 
 ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 ADMIN_HEAP_MIB = 96

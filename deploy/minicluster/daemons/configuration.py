@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.minicluster import hadoop_config
-from deploy.minicluster.jobs import NARROW_QUEUE
+from deploy.minicluster.hadoop import hadoop_config
 from deploy.minicluster.settings import Host, Settings
+from deploy.minicluster.workload.jobs import NARROW_QUEUE
 
 NARROW_PERCENT = 12
 NODE_EXPIRY_MS = 20_000

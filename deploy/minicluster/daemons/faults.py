@@ -15,8 +15,8 @@ from deploy.minicluster.daemons.cluster import DaemonCluster
 from deploy.minicluster.daemons.configuration import data_dirs, local_dirs
 from deploy.minicluster.daemons.hdfs_files import write_through
 from deploy.minicluster.errors import MiniClusterError
-from deploy.minicluster.faults import Truth
 from deploy.minicluster.settings import Host
+from deploy.minicluster.workload.faults import Truth
 
 PAUSED_S, RUNS_S = 0.8, 0.1
 """Of a DataNode that is slow: longer than configuration.SLOW_IO_MS and shorter than what JVMs report as a pause."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.minicluster.daemons.cluster import DaemonCluster
 from deploy.minicluster.daemons.configuration import data_dirs
 from deploy.minicluster.errors import MiniClusterError
-from deploy.minicluster.http_client import request
+from deploy.minicluster.hadoop.http_client import request
 from deploy.minicluster.settings import Host
 
 WRITE_TIMEOUT_S = 60.0

@@ -12,7 +12,9 @@ from typing import Any
 from deploy.minicluster.cluster import START_TIMEOUT_S
 from deploy.minicluster.daemons.configuration import READ_BYTES_PER_S
 from deploy.minicluster.errors import JobError
-from deploy.minicluster.faults import (
+from deploy.minicluster.hadoop.hadoop_api import application_of
+from deploy.minicluster.processes.process_tree import scan, tree_pids
+from deploy.minicluster.workload.faults import (
     Injection,
     Truth,
     all_maps_are_done,
@@ -22,9 +24,7 @@ from deploy.minicluster.faults import (
     nodemanager_pid,
     now_ms,
 )
-from deploy.minicluster.hadoop_api import application_of
-from deploy.minicluster.jobs import BAD_HOST, LARGE_BYTES, MAX_FAILURES_PER_HOST
-from deploy.minicluster.process_tree import scan, tree_pids
+from deploy.minicluster.workload.jobs import BAD_HOST, LARGE_BYTES, MAX_FAILURES_PER_HOST
 
 STARVED_S = 115.0
 """Longer than clustercep is told to wait (watching.MIN_WAIT_S)."""

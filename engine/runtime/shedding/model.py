@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,11 +14,12 @@ from engine.shedding.events.saved import EventModel
 from engine.shedding.partial_matches.saved import RunModel
 from engine.shedding.partial_matches.transitions import Transitions
 from engine.shedding.partial_matches.utilities import Outlook
+from engine.shedding.sealed import Seal
 
 VERSION = 1
 MOST_MODEL_BYTES = 1 << 28
-_FORMAT = "clustercep shedding model"
 _REMEDY = "train it again ('clustercep shed train')"
+_SEAL = Seal("clustercep shedding model", VERSION, "the shedding model", _REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,6 @@ class SheddingModel:
     def text(self) -> str:
         """As `read` takes it."""
         body: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": VERSION,
             "queries": dict(sorted(self.queries.items())),
             "runs": [[name, model.text()] for name, model in self.runs],
             "events": None if self.events is None else self.events.text(),
@@ -48,14 +45,14 @@ class SheddingModel:
             "from_ms": self.from_ms,
             "to_ms": self.to_ms,
         }
-        return json.dumps({**body, "digest": _digest(body)}, indent=1)
+        return _SEAL.text(body, indent=1)
 
     @classmethod
     def read(cls, text: str, queries: Mapping[str, CompiledQuery]) -> Self:
         """What `text` returned. Raises StateError for one that is damaged, of another version, or that does not fit
         these queries."""
-        found = _checked(text)
-        try:
+        found = _SEAL.opened(text)
+        with _SEAL.reading():
             known = {str(name): str(hashed) for name, hashed in dict(found["queries"]).items()}
             _check_fits(known, queries)
             runs = tuple((str(name), RunModel.read(str(model), known[str(name)])) for name, model in found["runs"])
@@ -63,8 +60,6 @@ class SheddingModel:
                 _check_states(queries[name], run_model)
             events = None if found["events"] is None else EventModel.read(str(found["events"]))
             model = cls(known, runs, events, int(found["n_events"]), int(found["from_ms"]), int(found["to_ms"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"the shedding model lacks a part, or it is no number: {error!r}; {_REMEDY}") from error
         if model.events is not None and dict(model.events.queries) != known:
             raise StateError(f"the shedding model's events are of other queries than its runs; {_REMEDY}")
         return model
@@ -93,21 +88,6 @@ def event_utilities(model: SheddingModel) -> list[tuple[str, int, float | None]]
     return sorted(found, key=lambda each: (each[2] is None, each[2] or 0.0, each[0]))
 
 
-def _checked(text: str) -> dict[str, Any]:
-    """The content of a model that is whole and of this version."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise StateError(f"the shedding model is no JSON ({error}): it was cut; {_REMEDY}") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise StateError(f"found something else than a {_FORMAT}; expected what 'clustercep shed train' writes")
-    if found.get("version") != VERSION:
-        raise StateError(f"the shedding model has version {found.get('version')!r}, expected {VERSION}; {_REMEDY}")
-    if _digest({name: value for name, value in found.items() if name != "digest"}) != found.get("digest"):
-        raise StateError(f"the shedding model does not have the digest that it names: it was changed; {_REMEDY}")
-    return found
-
-
 def _check_fits(known: Mapping[str, str], queries: Mapping[str, CompiledQuery]) -> None:
     """All that the model knows is about these queries, and it knows all of them."""
     wrong = [f"{name} is new" for name in sorted(queries.keys() - known.keys())]
@@ -126,10 +106,6 @@ def _check_states(query: CompiledQuery, model: RunModel) -> None:
             f"the shedding model has {n_states} states for branch {model.branch} of {query.name}, whose branches have "
             f"{expected}; {_REMEDY}"
         )
-
-
-def _digest(body: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 __all__ = ["MOST_MODEL_BYTES", "VERSION", "SheddingModel", "event_utilities", "run_utilities"]

@@ -1,9 +1,7 @@
-"""What was learned of events, as JSON with a version and a digest: read again as it was written, else refused."""
+"""What was learned of events, as a sealed text: read again as it was written, else refused."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,10 +13,11 @@ from engine.events import Float64Array
 from engine.shedding.events.features import AttributeBins, Features
 from engine.shedding.events.forest import Forest
 from engine.shedding.events.observations import AggregatedObservations
+from engine.shedding.sealed import Seal
 
 VERSION = 2
-_FORMAT = "clustercep event model"
 _REMEDY = "train it again ('clustercep shed train')"
+_SEAL = Seal("clustercep event model", VERSION, "a saved event model", _REMEDY)
 _MOST_PANE_EVENTS = 1_000_000
 _MOST_BINS = 65_536
 _MOST = 1 << 53
@@ -41,8 +40,6 @@ class EventModel:
         """As `read` takes it."""
         features, observed = self.features, self.observed
         body: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": VERSION,
             "queries": dict(sorted(self.queries.items())),
             "types": list(features.types),
             "attributes": [[bins.name, bins.low, bins.width, bins.n_bins] for bins in features.attributes],
@@ -57,25 +54,14 @@ class EventModel:
             "contributed": observed.contributed.tolist(),
             "forest": None if self.forest is None else self.forest.saved(),
         }
-        return json.dumps({**body, "digest": _digest(body)})
+        return _SEAL.text(body)
 
     @classmethod
     def read(cls, text: str) -> Self:
         """What `text` returned; raises StateError for one that is damaged or of another version."""
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise StateError(f"a saved event model is no JSON ({error}): it was cut; {_REMEDY}") from error
-        if not isinstance(found, dict) or found.get("format") != _FORMAT:
-            raise StateError(f"found something else than a {_FORMAT}; {_REMEDY}")
-        if found.get("version") != VERSION:
-            raise StateError(f"a saved event model has version {found.get('version')!r}, expected {VERSION}; {_REMEDY}")
-        if _digest({name: value for name, value in found.items() if name != "digest"}) != found.get("digest"):
-            raise StateError(f"a saved event model does not have the digest that it names: it was changed; {_REMEDY}")
-        try:
+        found = _SEAL.opened(text)
+        with _SEAL.reading():
             return cls._of(found)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"a saved event model lacks a part, or it is no number: {error!r}; {_REMEDY}") from error
 
     @classmethod
     def _of(cls, found: Mapping[str, Any]) -> Self:
@@ -115,10 +101,6 @@ def _check_bins(features: Features, rows: np.ndarray[Any, np.dtype[np.int64]]) -
     limits += [features.n_count_bins] * len(features.types)
     if len(rows) and ((rows < 0).any() or (rows >= np.array(limits)).any()):
         raise StateError(f"a saved event model has features that there are none of; {_REMEDY}")
-
-
-def _digest(body: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 __all__ = ["VERSION", "EventModel"]

@@ -1,10 +1,8 @@
-"""What was learned of the runs of one plan, as a text: JSON with a version and a digest, so that what was cut, changed
-or learned for another query is refused. Nothing in it is ever executed."""
+"""What was learned of the runs of one plan, as a sealed text: what was cut, changed or learned for another query is
+refused."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,12 +11,13 @@ import numpy as np
 from engine.errors import StateError
 from engine.events import Float64Array
 from engine.shedding.partial_matches.transitions import RunObservations
+from engine.shedding.sealed import Seal
 
-_FORMAT = "clustercep run model"
 VERSION = 1
 MOST_EVENTS = 1_000_000
 """That reach the runs of a partition within a window, as far as utilities are made for them."""
 _REMEDY = "leave it out: a model is learned again from the stream"
+_SEAL = Seal("clustercep run model", VERSION, "a saved run model", _REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,6 @@ class RunModel:
     def text(self) -> str:
         """As `read` takes it."""
         body = {
-            "format": _FORMAT,
-            "version": VERSION,
             "query": self.query_hash,
             "branch": self.branch,
             "n_offers": self.observed.n_offers.tolist(),
@@ -46,30 +43,19 @@ class RunModel:
             "seconds_per_offer": self.seconds_per_offer.tolist(),
             "most_events": self.most_events,
         }
-        return json.dumps({**body, "digest": _digest(body)})
+        return _SEAL.text(body)
 
     @classmethod
     def read(cls, text: str, query_hash: str) -> Self:
         """What `text` returned. Raises StateError for one that is damaged, of another version or of another query."""
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise StateError(f"a saved run model is no JSON ({error}): it was cut; {_REMEDY}") from error
-        if not isinstance(found, dict) or found.get("format") != _FORMAT:
-            raise StateError(f"found something else than a {_FORMAT}; {_REMEDY}")
-        if found.get("version") != VERSION:
-            raise StateError(f"a saved run model has version {found.get('version')}, expected {VERSION}; {_REMEDY}")
-        if _digest({name: value for name, value in found.items() if name != "digest"}) != found.get("digest"):
-            raise StateError(f"a saved run model does not have the digest that it names: it was changed; {_REMEDY}")
+        found = _SEAL.opened(text)
         if found.get("query") != query_hash:
             raise StateError(
                 f"a saved run model is of query {found.get('query')}, expected {query_hash}: the query has changed; "
                 f"{_REMEDY}"
             )
-        try:
+        with _SEAL.reading():
             return cls._of(found)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"a saved run model lacks a part, or it is no number: {error!r}; {_REMEDY}") from error
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Self:
@@ -83,10 +69,6 @@ class RunModel:
         if seconds.shape != observed.n_offers.shape or not (np.isfinite(seconds).all() and (seconds > 0).all()):
             raise StateError(f"a saved run model has costs {seconds.tolist()}, expected one above 0 for each state")
         return cls(str(found["query"]), int(found["branch"]), observed, n_events, seconds, most_events)
-
-
-def _digest(body: dict[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 __all__ = ["VERSION", "RunModel"]

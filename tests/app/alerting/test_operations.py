@@ -14,7 +14,7 @@ from app.store import Store, open_store
 from app.store.api import AlertFilter
 from app.store.models import NotificationRow
 from app.store.outbox import SentAgain
-from benchmarks.store_pages import make_store, plans
+from benchmarks.pages.store_pages import make_store, plans
 from tests.app.alerting.test_recorder import live
 from tests.app.alerting_fixtures import FakeMatch
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.store import Store, alert_pages, open_store
 from app.store.api import AlertFilter, Cursor
 from app.store.models import AlertHostRow, AlertRow
-from benchmarks.store_pages import make_store, pages, plans
+from benchmarks.pages.store_pages import make_store, pages, plans
 from tests.examples import examples
 
 STATES = ("firing", "acknowledged", "resolved")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event
 from app.alerting.case import case_of
 from app.store.api import AlertFilter, Store, open_store
 from app.store.writing.writer import Writer
-from benchmarks.store_pages import make_store, plans
+from benchmarks.pages.store_pages import make_store, plans
 from tests.app.alerting.test_incidents import A, B, cause, step
 
 READS: dict[str, Callable[[Writer], object]] = {

@@ -15,7 +15,7 @@ from app.store.migrations.applying import differences
 from app.store.models import NotificationRow
 from app.store.schema import open_database
 from app.store.writing.problems import NewProblem
-from benchmarks.store_pages import NOW_MS, make_store, plans
+from benchmarks.pages.store_pages import NOW_MS, make_store, plans
 from tests.app.alerting.test_recorder import live
 from tests.app.alerting_fixtures import FakeMatch
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.chosen_store import STORE_VARIABLE
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from spark_jobs.ingest.job import ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.on_this_machine import Limits

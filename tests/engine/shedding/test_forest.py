@@ -18,6 +18,7 @@ from engine.shedding.events.features import AttributeBins, Features
 from engine.shedding.events.forest import Forest, ForestUtilities, without_panes
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.events.saved import EventModel
+from engine.shedding.sealed import digest_of
 
 FEATURES = Features(("A", "B", "C"), (AttributeBins("x", 0.0, 1.0, 10),), pane_events=6)
 
@@ -110,9 +111,7 @@ def test_a_model_of_trees_stays_small_where_panes_are_many() -> None:
 
 
 def _digested(found: dict[str, Any]) -> str:
-    from engine.shedding.events.saved import _digest
-
-    return json.dumps({**found, "digest": _digest(found)})
+    return json.dumps({**found, "digest": digest_of(found)})
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from collectors.history.job_history import JobHistoryCollector, JobHistoryOption
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.metrics.load_balance import LoadDeriver
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
 from spark_jobs.ingest.files import list_files

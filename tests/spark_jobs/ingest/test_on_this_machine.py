@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from app.live.clock_skew import ClockSkewBounds
 from app.settings import SparkSettings
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import EVENTS

@@ -1,0 +1,1 @@
+"""Many alerts: raised, told in groups, listed by the API."""

@@ -1,0 +1,1 @@
+"""The pipeline: from what a source writes to what the store keeps."""

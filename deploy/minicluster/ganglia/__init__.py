@@ -1,0 +1,1 @@
+"""Ganglia's daemons, and what is measured of each host and sent to them."""

@@ -1,0 +1,1 @@
+"""Hadoop's daemons: their configuration and what is asked of them."""

@@ -1,0 +1,1 @@
+"""Processes under a guard, what they use, their ports; threads that do something again and again."""

@@ -1,0 +1,1 @@
+"""Tests of the mini cluster that need no cluster."""

@@ -1,0 +1,1 @@
+"""One module per campaign, named like it, with a function `run(given) -> Verdict`."""

@@ -1,0 +1,1 @@
+"""Processes of clustercep that campaigns start, disturb and kill."""

@@ -1,0 +1,1 @@
+"""All that reads what others write, each with samples of what is right."""
