@@ -148,11 +148,13 @@ def new_silence(
     now_ms: int,
     *,
     created_by: str | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> int:
-    """As `silence_matching`, in the name of whom another program says; returns the number of the silence."""
+    """As `silence_matching`, in the name of whom another program says, with its texts by name; returns the number of
+    the silence."""
     by.need(Role.OPERATOR, "silence alerts")
     wanted = silencing(matchers, starts_ms, ends_ms, (), now_ms)
-    return _silence(store, wanted, by, note, now_ms, created_by=created_by).id
+    return _silence(store, wanted, by, note, now_ms, created_by=created_by, annotations=annotations).id
 
 
 def _silence(
@@ -164,6 +166,7 @@ def _silence(
     *,
     of: str | None = None,
     created_by: str | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> NewSilence:
     """What it covers is found by reading alone, and silenced in parts, so that nobody waits long for the store; what is
     new meanwhile, or left when the process ends in between, is silenced by the next step. `of`: an alert that has to be
@@ -177,7 +180,7 @@ def _silence(
         if (n := writer.silences.n_not_over(now_ms)) >= MAX_SILENCES:
             raise AppError(f"there are {n} silences; expected fewer than {MAX_SILENCES}: end some of them first")
         recorder = _recorder(writer, now_ms)
-        made = recorder.between_steps.silence(wanted, actor, note, _name(created_by))
+        made = recorder.between_steps.silence(wanted, actor, note, _name(created_by), annotations)
         n_alerts = recorder.between_steps.cover(made, covered[:MOST_COVERED], actor, note)
     for start in range(MOST_COVERED, len(covered), MOST_COVERED):
         with store.transaction() as writer:
@@ -201,6 +204,7 @@ class SilenceEdit:
     recurrence: Sequence[Mapping[str, Any]] | None = None
     note: str | None = None
     created_by: str | None = None
+    annotations: Mapping[str, str] | None = None
 
 
 def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, by: Person, now_ms: int) -> None:
@@ -226,6 +230,8 @@ def edit_silence(store: Store, silence_id: int, edit: SilenceEdit, by: Person, n
         values = {**wanted.columns(), "reason": row.reason if edit.note is None else _note(edit.note)}
         if edit.created_by is not None:
             values["created_by"] = _name(edit.created_by)
+        if edit.annotations is not None:
+            values["annotations"] = dict(edit.annotations)
         changed = [name for name, value in values.items() if getattr(row, name) != value]
         if changed:
             before = ", ".join(f"{_COLUMNS[name]} was {_shown(row, name)}" for name in changed)
@@ -246,6 +252,7 @@ _COLUMNS = {
     "recurrence": "recurrence",
     "reason": "comment",
     "created_by": "creator",
+    "annotations": "annotations",
 }
 
 

@@ -24,6 +24,7 @@ from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, ConfigError, ConfigProblem
 from app.process.serving.http_server import HttpServer, Limits
 from app.process.signals import ENDING, handling
+from app.process.spare_memory import rarely_collect
 from app.settings import ApiSettings, Settings
 from app.store.api import Store
 
@@ -128,6 +129,7 @@ def run_api(
         over.set()
 
     followed = FollowedSettings(config, settings)
+    rarely_collect()
     with (
         handling(dict.fromkeys(map(signal.Signals, ENDING), end)),
         listening(followed, settings.api, store, clock) as listener,

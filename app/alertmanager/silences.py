@@ -20,12 +20,14 @@ from app.errors import AppError, NotFoundError, StoreError
 from app.store.active import ChangedSilence
 from app.store.api import Store
 from app.store.models import SilenceRow
+from app.store.storable import storable_text
 from collectors.time_units import DAY_MS
 
 RETENTION_MS = 5 * DAY_MS
 """How long those that are over are listed, as Alertmanager does."""
 MAX_LISTED = 2_000
 MAX_MATCHERS = 20
+MAX_ANNOTATIONS, MAX_ANNOTATION_CHARS = 20, 1_000
 _OURS = 0xC1057E2CE90080008000_000000000000
 """A UUID (version 8: of one's own making) whose last 48 bits are the number of a silence."""
 _NUMBER_BITS = 48
@@ -63,7 +65,7 @@ def silence_json(found: ChangedSilence, now_ms: int) -> dict[str, Any]:
         "endsAt": iso(row.until_ms),
         "matchers": [_matcher_json(*map(str, matcher)) for matcher in row.matchers],
         "startsAt": iso(row.starts_ms),
-        "annotations": {},  # none are kept; those of Alertmanager have them since 0.32
+        "annotations": {str(name): str(text) for name, text in sorted(row.annotations.items())},
     }
 
 
@@ -108,11 +110,20 @@ def put(store: Store, body: bytes, by: Person, now_ms: int) -> str:
     comment, created_by = _text(wanted, "comment"), _text(wanted, "createdBy")
     _within("comment", comment, operations.MAX_NOTE_CHARS)
     _within("createdBy", created_by, operations.MAX_ACTOR_CHARS)
+    annotations = _annotations(wanted.get("annotations"))
     known = _known(store, wanted.get("id"))
     try:
         if known is None or known.until_ms <= now_ms:  # over: another one takes its place, as in Alertmanager
             made_ = operations.new_silence(
-                store, matchers, max(starts_ms, now_ms), ends_ms, by, comment, now_ms, created_by=created_by
+                store,
+                matchers,
+                max(starts_ms, now_ms),
+                ends_ms,
+                by,
+                comment,
+                now_ms,
+                created_by=created_by,
+                annotations=annotations,
             )
             return silence_uuid(made_)
         has_begun = known.starts_ms <= now_ms
@@ -122,6 +133,7 @@ def put(store: Store, body: bytes, by: Person, now_ms: int) -> str:
             ends_ms=ends_ms,
             note=comment,
             created_by=created_by,
+            annotations=annotations,
         )
         operations.edit_silence(store, known.id, edit, by, now_ms)
         return silence_uuid(known.id)
@@ -197,6 +209,25 @@ def _matcher(number: int, found: Mapping[str, Any]) -> Matcher:
         return made(values["name"], {"": "=", "~": "=~", "!": "!=", "!~": "!~"}[operator], values["value"])
     except ValueError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"silence invalid: matcher {number}: {error}") from None
+
+
+def _annotations(found: object) -> dict[str, str]:
+    """Texts by name, which silences of Alertmanager have since 0.32; without any there are none."""
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise _invalid("annotations in body must be an object of texts", _WRONG_TYPE)
+    if len(found) > MAX_ANNOTATIONS:
+        raise _invalid(f"annotations in body has {len(found)} names; expected at most {MAX_ANNOTATIONS}", 611)
+    for name, text in found.items():
+        if not isinstance(text, str):
+            raise _invalid(f"annotations.{name[:60]} in body must be a text", _WRONG_TYPE)
+        _within("the name of an annotation", name, MAX_ANNOTATION_CHARS)
+        _within(f"the annotation {name[:60]}", text, MAX_ANNOTATION_CHARS)
+    return {
+        storable_text(name, MAX_ANNOTATION_CHARS): storable_text(text, MAX_ANNOTATION_CHARS)
+        for name, text in found.items()
+    }
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:

@@ -224,6 +224,8 @@ class SilenceRow(Base):
     """Who is said to have made it, where somebody else said so (`actor`); null: the actor."""
     ended_by: Mapped[str | None]
     """Who ended it before its time."""
+    annotations: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """Texts by name that clients of Alertmanager's API give with it and ask for again."""
 
 
 class SilenceChangeRow(Base):

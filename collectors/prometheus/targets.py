@@ -21,13 +21,13 @@ import yaml
 from collectors.base import CollectorError, OptionError, ProblemLog, printable
 from collectors.network.bounded_json import loads
 from collectors.network.http import Answer, check_url
-from collectors.yaml_depth import ShallowFlow
+from collectors.plain_yaml import load_plain
 
 MAX_TARGETS = 10_000
 MAX_FILES = 1_000
 MAX_LIST_BYTES = 1 << 22
 MAX_YAML_BYTES = 1 << 19
-"""Which takes some seconds; as JSON the list may be longer."""
+"""Of which PyYAML without libyaml takes some seconds; as JSON the list may be longer."""
 MAX_VALUES = 200_000
 MAX_TEXT_CHARS = 255
 DEFAULT_CLUSTER = "default"
@@ -143,8 +143,8 @@ def read_list(path: str, defaults: TargetDefaults) -> list[Target]:
     if len(body) > MAX_YAML_BYTES:
         raise TargetsError(f"more than {MAX_YAML_BYTES >> 10} KiB of YAML; write so long a list as JSON, NAME.json")
     try:
-        document = yaml.load(body.decode("utf-8-sig"), _Plain)  # noqa: S506 - all that it makes is texts
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        document = load_plain(body.decode("utf-8-sig"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise TargetsError(f"expected YAML ({error})") from error
     return listed(document, defaults)
 
@@ -152,19 +152,6 @@ def read_list(path: str, defaults: TargetDefaults) -> list[Target]:
 def _without_waiting(path: str, flags: int) -> int:
     """A pipe is opened when somebody writes into it, which may be never."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-class _Plain(ShallowFlow):
-    """Lists, mappings and texts, as Prometheus reads these files: `rack: 12` is a label, and 1:1:1 no number.
-
-    Without references, of which a few lines could mean more than fits into memory.
-    """
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """As the base loader."""
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("a reference (*name); expected a list without any")
-        return super().compose_node(parent, index)
 
 
 class TargetFiles:

@@ -141,10 +141,24 @@ class BetweenSteps:
 
     # ---------------------------------------------------------------- silences
 
-    def silence(self, wanted: Silencing, actor: str, note: str, created_by: str | None = None) -> int:
+    def silence(
+        self,
+        wanted: Silencing,
+        actor: str,
+        note: str,
+        created_by: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> int:
         """No messages for alerts that match, while it holds; returns its number. What is there is silenced by `cover`,
         or by the next steps."""
-        row = SilenceRow(**wanted.columns(), created_ms=self._now_ms, reason=note, actor=actor, created_by=created_by)
+        row = SilenceRow(
+            **wanted.columns(),
+            created_ms=self._now_ms,
+            reason=note,
+            actor=actor,
+            created_by=created_by,
+            annotations=dict(annotations or {}),
+        )
         self._writer.silences.add(row)
         vars(self).pop("_holding", None)
         return row.id

@@ -120,9 +120,12 @@ class Alerts:
         """Columns of the alerts that were silenced when they were looked at last, also those that are over since; with
         `open_too`, of all that are not over as well; in order of their ids, from behind one on, at most so many."""
         ids: set[str] = set()
+        in_order = AlertRow.id.concat("")  # which no index has: the database sorts what few are wanted of
         for condition in _concerned_by_silences(open_too=open_too):
-            later = filtered_later(AlertRow.id > behind)
-            ids.update(self._rows.session.scalars(select(AlertRow.id).where(condition, later)))
+            wanted = select(AlertRow.id).where(condition, filtered_later(AlertRow.id > behind))
+            if at_most is not None:
+                wanted = wanted.order_by(in_order).limit(at_most)
+            ids.update(self._rows.session.scalars(wanted))
         return self.of_silences(sorted(ids)[:at_most])
 
     def of_silences(self, alert_ids: Sequence[str]) -> list[Row]:

@@ -85,6 +85,40 @@ def test_a_silence_is_made_read_changed_and_ended(api: Served) -> None:
     assert done[2][1] == "ended"
 
 
+def test_annotations_are_kept_and_told_again(api: Served) -> None:
+    """A change says all of a silence, as in Alertmanager: without annotations it has none."""
+    given_ = {"ticket": "OPS-7", "<b>": "${jndi} \n\x00", "": ""}
+    silence_id = api.write("POST", "/api/v2/silences", body(annotations=given_)).json["silenceID"]
+    kept = {"": "", "<b>": "${jndi} \n\\x00", "ticket": "OPS-7"}
+    assert api.get(f"/api/v2/silence/{silence_id}").json["annotations"] == kept
+    for told in ({"ticket": "OPS-8"}, {}):
+        api.write("POST", "/api/v2/silences", body(id=silence_id, annotations=told))
+        assert api.get("/api/v2/silences").json[0]["annotations"] == told
+    api.write("POST", "/api/v2/silences", body(id=silence_id, annotations={"a": "b"}))
+    api.write("POST", "/api/v2/silences", body(id=silence_id))
+    assert api.get("/api/v2/silences").json[0]["annotations"] == {}
+    number = number_of(silence_id)
+    assert number is not None
+    assert changes(api, number)[2][1] == "changed: annotations was {'ticket': 'OPS-8'}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "what"),
+    [
+        (["a"], 422, "annotations in body must be an object of texts"),
+        ({"a": 1}, 422, "annotations.a in body must be a text"),
+        ({str(n): "" for n in range(21)}, 422, "annotations in body has 21 names; expected at most 20"),
+        ({"a": "x" * 1_001}, 400, "the annotation a has 1001 characters; expected 1000"),
+        ({"a" * 1_001: ""}, 400, "the name of an annotation has 1001 characters; expected 1000"),
+    ],
+)
+def test_annotations_that_are_none_are_refused(api: Served, wrong: Any, status: int, what: str) -> None:
+    answer = api.write("POST", "/api/v2/silences", body(annotations=wrong))
+    assert answer.status == status
+    assert what in answer.body.decode()
+    assert api.get("/api/v2/silences").json == []
+
+
 def test_one_that_is_over_is_followed_by_another(api: Served) -> None:
     first = api.write("POST", "/api/v2/silences", body()).json["silenceID"]
     api.write("DELETE", f"/api/v2/silence/{first}")
