@@ -54,16 +54,17 @@ def waste_of(job: JobFigures) -> Waste:
     known = sizes_known and bool(job.attempts)
     has_success = any(attempt.is_success for attempt in job.attempts)
     return Waste(
-        held_gib_h=_gib_h(held) if known else None,
-        unused_gib_h=_gib_h(unused) if known and (any_peak or not has_success) else None,
-        lost_gib_h=_gib_h(lost) if known else None,
+        held_gib_h=gib_h(held) if known else None,
+        unused_gib_h=gib_h(unused) if known and (any_peak or not has_success) else None,
+        lost_gib_h=gib_h(lost) if known else None,
         lost_h=lost_ms / HOUR_MS,
         n_unmeasured=n_unmeasured,
     )
 
 
-def _gib_h(byte_ms: int) -> float:
+def gib_h(byte_ms: int) -> float:
+    """Memory times time, in GiB times hours."""
     return byte_ms / (1024 * MIB) / HOUR_MS
 
 
-__all__ = ["Waste", "waste_of"]
+__all__ = ["Waste", "gib_h", "waste_of"]

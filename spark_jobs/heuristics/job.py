@@ -21,7 +21,7 @@ from app.durations import parse_time_ms
 from app.event_store.folder import rooted
 from app.heuristics.figures import JobFigures
 from app.heuristics.from_events import COLUMNS_SO_FAR, JOB_TYPES, TYPES, figures_so_far, job_figures
-from app.heuristics.judgement import Judgement
+from app.heuristics.judgement import Judged, Judgement
 from app.heuristics.judging import judged, judged_so_far
 from app.heuristics.printing import print_application, print_judgement
 from app.heuristics.spark import from_events as spark_events
@@ -83,13 +83,7 @@ def _job(asked: argparse.Namespace, settings: Settings, store_url: str) -> int:
             "with `clustercep report life-times`"
         )
     judgement = judgement_of(asked.job, events)
-    waste = waste_of(judgement.figures)
-    if asked.format == "json":
-        _print_json(judgement.to_json(), waste)
-    else:
-        print_judgement(table_console(), judgement, waste, compatible=asked.compatible)
-    findings = judgement.findings(compatible=asked.compatible)
-    return 0 if any(finding.severity is not None for finding in findings) else 1
+    return _told(asked, judgement, waste_of(judgement.figures), print_judgement)
 
 
 def _application(asked: argparse.Namespace, settings: Settings, store_url: str) -> int:
@@ -101,17 +95,20 @@ def _application(asked: argparse.Namespace, settings: Settings, store_url: str) 
             f"{other}"
         )
     judgement = judged_application(spark_events.application_figures(asked.job, events))
-    waste = waste_of_application(judgement.figures)
+    return _told(asked, judgement, waste_of_application(judgement.figures), print_application)
+
+
+def _told(
+    asked: argparse.Namespace, judgement: Judgement[Judged], waste: Waste, print_table: Callable[..., None]
+) -> int:
+    """0 where any severity is known, else 1."""
     if asked.format == "json":
-        _print_json(judgement.to_json(), waste)
+        told = judgement.to_json() | {"waste": {name: getattr(waste, name) for name in waste.__slots__}}
+        print(json.dumps(told, indent=1))
     else:
-        print_application(table_console(), judgement, waste, compatible=asked.compatible)
+        print_table(table_console(), judgement, waste, compatible=asked.compatible)
     findings = judgement.findings(compatible=asked.compatible)
     return 0 if any(finding.severity is not None for finding in findings) else 1
-
-
-def _print_json(told: dict[str, object], waste: Waste) -> None:
-    print(json.dumps(told | {"waste": {name: getattr(waste, name) for name in waste.__slots__}}, indent=1))
 
 
 def _all_jobs(asked: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import re
 
 from app.heuristics.figures import MIB
 from app.heuristics.spark.figures import SUCCEEDED, SparkFigures, SparkTask
-from app.heuristics.waste import HOUR_MS, Waste
+from app.heuristics.waste import HOUR_MS, Waste, gib_h
 
 MEMORY, OVERHEAD = "spark.executor.memory", "spark.executor.memoryOverhead"
 DEFAULT_MEMORY_BYTES = 1024 * MIB
@@ -43,9 +43,9 @@ def waste_of(app: SparkFigures) -> Waste:
         lost += min(busy_ms, _lives([task for task in tasks if task.status != SUCCEEDED]) // cores)
     known = size is not None and bool(app.executors)
     return Waste(
-        held_gib_h=_gib_h(size or 0, held) if known else None,
-        unused_gib_h=_gib_h(size or 0, idle) if known else None,
-        lost_gib_h=_gib_h(size or 0, lost) if known else None,
+        held_gib_h=gib_h((size or 0) * held) if known else None,
+        unused_gib_h=gib_h((size or 0) * idle) if known else None,
+        lost_gib_h=gib_h((size or 0) * lost) if known else None,
         lost_h=lost_ms / HOUR_MS,
         n_unmeasured=n_unmeasured,
     )
@@ -59,10 +59,6 @@ def _mib(text: str | None) -> int | None:
     """A size as Spark reads these settings: in MiB where it has no unit."""
     found = _SIZE.fullmatch(text or "")
     return None if found is None else int(found[1]) << (10 * " kmgtp".index(found[2].lower() or "m"))
-
-
-def _gib_h(n_bytes: int, ms: int) -> float:
-    return n_bytes * ms / (1024 * MIB) / HOUR_MS
 
 
 __all__ = ["container_bytes", "waste_of"]
