@@ -120,13 +120,14 @@ class _Scenario:
         self._until_told(store, hit, from_ms, afterwards=True)
         self._cluster.wait_until_whole()
         to_ms = now_ms()
-        self.observed.truths += [truth for fault, application in hit for truth in fault.truths(from_ms, to_ms, application)]
+        for fault, application in hit:
+            self.observed.truths += fault.truths(from_ms, to_ms, application)
         self._say(f"{', '.join(fault.name for fault in faults)}: over")
 
     def _until_told(
         self, store: Store, hit: Sequence[tuple[DaemonFault, str | None]], from_ms: int, *, afterwards: bool
     ) -> None:
-        """Or until time is up: what was missed is seen at the end. `hit`: faults with the applications that they hit."""
+        """Or until time is up: what was missed is seen at the end. `hit`: faults with applications that they hit."""
         deadline_s = time.monotonic() + TOLD_WITHIN_S
         while time.monotonic() < deadline_s:
             truths = [
