@@ -148,7 +148,7 @@ def test_values_are_read_in_pieces_as_they_are_whole(value: Any, is_plain: bool,
     ids=["lines that are no JSON", "values that might go on"],
 )
 def test_damage_costs_what_it_is_long(damage: bytes, kind: str) -> None:
-    """Each mistake would cost as much as all of the text: hours."""
+    """Not as much as all of the text for each mistake."""
     started_s = time.process_time()
     (told,), problems = parse(text_of(job()) + b"\n" + damage)
     assert time.process_time() - started_s < 20
