@@ -87,13 +87,15 @@ def names_the_suspect(alert: SeenAlert, fault: Fault) -> bool:
 
 
 def names_what_it_hit(alert: SeenAlert, fault: Fault) -> bool:
-    """Every job, task and attempt that the alert carries and the fault knows must agree, and there must be one.
+    """Every job, application, task and attempt that the alert carries and the fault knows must agree, and there must be
+    one.
 
     An attempt agrees as itself or by its task. Hosts count only where nothing else is named.
     """
     attempt_id = alert.names.get("attempt_id")
     checks = [
         (alert.job_id, frozenset({fault.job_id} if fault.job_id else ())),
+        (alert.names.get("application_id"), frozenset({fault.application_id} if fault.application_id else ())),
         (alert.names.get("task_id"), frozenset(fault.task_ids)),
     ]
     known = [name in hit for name, hit in checks if name is not None and hit]
@@ -105,9 +107,12 @@ def names_what_it_hit(alert: SeenAlert, fault: Fault) -> bool:
 
 
 def concerns(alert: SeenAlert, fault: Fault) -> bool:
-    """Whether the alert is about the fault's job, or, where it names none, about its suspect, during the fault."""
+    """Whether the alert is about the fault's job or application, or, where it names no job, about its suspect, during
+    the fault."""
     if not overlaps(alert, fault):
         return False
+    if fault.application_id and alert.names.get("application_id") == fault.application_id:
+        return True
     if alert.job_id is None:
         return bool(fault.all_hosts) and names_the_suspect(alert, fault)
     return alert.job_id == fault.job_id

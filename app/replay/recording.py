@@ -48,6 +48,8 @@ class Fault(_Part):
     attempt_ids: tuple[str, ...] = ()
     host: str | None = None
     hosts: tuple[str, ...] = ()
+    application_id: str | None = None
+    """The application that it hit, where that is no job."""
     from_ms: int
     to_ms: int
     note: str = ""

@@ -38,11 +38,13 @@ from app.settings import Severity
 from app.store.bulk import in_chunks
 from app.store.models import AlertHostRow, AlertRow
 from app.store.states import OPEN_STATES, SILENCED
+from app.store.storable import storable_text
 from app.store.subject import subject_text
 
 MAX_ROWS = 10_000
 MAX_SEARCHED = 50_000
-"""A text is looked for in so many of the latest alerts, and in all that are open: no index knows where it stands."""
+"""A text, or an application, is looked for in so many of the latest alerts, and in all that are open: no index knows
+where it stands."""
 SEARCHED_VALUES = ("job_name", "application_name", "user", "queue", "attempt_id")
 SEARCHED_LABELS = ("job", "application", "user", "queue")
 Key = tuple[int, str]
@@ -59,6 +61,8 @@ class AlertFilter:
     severities: tuple[str, ...] = ()
     job_id: str | None = None
     """Exactly this job."""
+    application_id: str | None = None
+    """Exactly this application, by the alert's labels or values; looked for where `text` is."""
     host: str | None = None
     """Exactly this host, in any role."""
     from_ms: int | None = None
@@ -291,26 +295,44 @@ def _terms(
         checked.append(or_(AlertRow.incident_id.is_(None), and_(AlertRow.state.in_(OPEN_STATES), _told_alone())))
     if wanted.incidents is not None:
         checked.append(AlertRow.is_incident.is_(wanted.incidents))
+    if wanted.application_id is not None:
+        checked.append(_is_about(wanted.application_id))
     if wanted.text:
         checked.append(_says(wanted.text))
     return [*terms, *(filtered_later(term) for term in checked)]
 
 
 def _says(text: str) -> ColumnElement[bool]:
-    pattern = "%" + "".join(f"/{one}" if one in "/%_" else one for one in text) + "%"
+    pattern = _pattern(text)
     named = [AlertRow.values[name].as_string() for name in SEARCHED_VALUES]
     named += [AlertRow.labels[name].as_string() for name in SEARCHED_LABELS]
-    among = or_(*(like_in_any_case(said, pattern) for said in named))
-    if text.isascii() and text.isprintable() and not set(text) & {'"', "\\"}:
-        # JSON has such a text as it is: most rows are refused before theirs is taken apart.
-        whole = (cast(column, Text) for column in (AlertRow.values, AlertRow.labels))
-        among = and_(or_(*(like_in_any_case(said, pattern) for said in whole)), among)
+    among = _anywhere(text, pattern, or_(*(like_in_any_case(said, pattern) for said in named)))
     return or_(*(like_in_any_case(said, pattern) for said in (AlertRow.summary, AlertRow.query)), among)
+
+
+def _is_about(application_id: str) -> ColumnElement[bool]:
+    told = storable_text(application_id)
+    named = (AlertRow.values["application_id"].as_string(), AlertRow.labels["application"].as_string())
+    return _anywhere(told, _pattern(told), or_(*(name == told for name in named)))
+
+
+def _anywhere(text: str, pattern: str, among: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The same as `among`, which holds only where values or labels have the text."""
+    if not (text.isascii() and text.isprintable()) or set(text) & {'"', "\\"}:
+        return among
+    # JSON has such a text as it is: most rows are refused before theirs is taken apart.
+    whole = (cast(column, Text) for column in (AlertRow.values, AlertRow.labels))
+    return and_(or_(*(like_in_any_case(said, pattern) for said in whole)), among)
+
+
+def _pattern(text: str) -> str:
+    return "%" + "".join(f"/{one}" if one in "/%_" else one for one in text) + "%"
 
 
 def _searched_since_ms(session: Session, wanted: AlertFilter) -> int | None:
     """None: all that the filter lets through are searched."""
-    if not wanted.text or (wanted.states and {*OPEN_STATES, SILENCED}.issuperset(wanted.states)):
+    is_searched = bool(wanted.text) or wanted.application_id is not None
+    if not is_searched or (wanted.states and {*OPEN_STATES, SILENCED}.issuperset(wanted.states)):
         return None
     latest = select(AlertRow.start_ms).order_by(AlertRow.start_ms.desc(), AlertRow.id.desc())
     return session.scalar(latest.offset(MAX_SEARCHED).limit(1))

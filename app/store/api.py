@@ -211,6 +211,12 @@ class Store:
         """The latest alerts about a job."""
         return self.alerts(AlertFilter(job_id=job_id, limit=limit))
 
+    def alerts_of_application(
+        self, application_id: str, from_ms: int | None = None, to_ms: int | None = None, limit: int = 100
+    ) -> list[AlertRow]:
+        """The latest alerts about an application of any type in a closed span, by its id."""
+        return self.alerts(AlertFilter(application_id=application_id, from_ms=from_ms, to_ms=to_ms, limit=limit))
+
     def query_names(self) -> list[str]:
         """The queries that have alerts, in alphabetical order: one look-up each."""
         names: list[str] = []

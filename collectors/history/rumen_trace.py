@@ -7,6 +7,7 @@ hosts, and may have an attempt without a host, or one that finishes before it st
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -38,7 +39,49 @@ COUNTERS: Mapping[TaskKind, Mapping[str, str]] = {
 }
 """Field of an attempt -> attribute. Rumen has no counters of garbage collection and of materialised map output."""
 
+MIN_PIECE_CHARS, GROWTH = 4_096, 8
+MOST_LOOKS, MIN_LOOKED_AT = 4, 1 << 20
+"""So often a trace is looked at as a whole: what is no JSON is looked at again from where a job might begin in it."""
+
 _WHITE = " \t\r\n"
+_START = re.compile(r"\n ?\{")
+_CUT_CHARS = 64
+"""A word, a number or an escape that the end of a piece cuts is told as a mistake so close before it, at most."""
+
+
+class _NoJsonError(ValueError):
+    """What is found there is no JSON value; the message says why."""
+
+    def __init__(self, error: ValueError, n_looked_at: int) -> None:
+        super().__init__(error.msg if isinstance(error, json.JSONDecodeError) else str(error))
+        self.n_looked_at = n_looked_at
+
+
+def _decoded(text: str, at: int) -> tuple[Any, int]:
+    """(the JSON value that begins there, where it ends); raises _NoJsonError and RecursionError.
+
+    In pieces that grow: a mistake costs as much as all text before it, which is counted for its line.
+    """
+    size, n_looked_at = MIN_PIECE_CHARS, 0
+    while True:
+        piece = text[at : at + size]
+        is_cut = at + size < len(text)
+        try:
+            value, end = _DECODER.raw_decode(piece)
+        except json.JSONDecodeError as error:
+            n_looked_at += error.pos
+            is_of_the_cut = error.pos >= size - _CUT_CHARS or error.msg.startswith("Unterminated string")
+            if not (is_cut and is_of_the_cut):
+                raise _NoJsonError(error, n_looked_at) from None
+        except ValueError as error:  # a number of very many digits
+            raise _NoJsonError(error, n_looked_at) from None
+        else:
+            if end < size or not is_cut:
+                return value, at + end
+        size *= GROWTH
+
+
+_DECODER = json.JSONDecoder()
 
 
 class RumenJob:
@@ -83,8 +126,8 @@ class RumenParser:
 
     def _objects(self, text: str) -> Iterator[tuple[int, str, Any]]:
         """(line, text, value) of each JSON value."""
-        decoder = json.JSONDecoder()
-        at, line, counted_to = 0, 1, 0
+        at, line, counted_to, n_looked_at = 0, 1, 0, 0
+        most_looked_at = MOST_LOOKS * len(text) + MIN_LOOKED_AT
         is_large = n_values(text) > MAX_JOB_VALUES
         while True:
             while at < len(text) and text[at] in _WHITE:
@@ -98,12 +141,19 @@ class RumenParser:
                 self._bad(line, f"a job of more than {MAX_JOB_VALUES:,} values")
                 at = found[0]
                 continue
+            if n_looked_at > most_looked_at:
+                message = "so much of what stands before is damaged that the rest is not read"
+                self._problems.report(f"{self.place}:{line}", "damaged", message)
+                return
             try:
-                value, end = decoder.raw_decode(text, at)
+                value, end = _decoded(text, at)
+                n_looked_at += end - at
             except RecursionError:
                 self._bad(line, "a job nested too deeply")
+                n_looked_at += MIN_PIECE_CHARS
                 end = self._next_start(text, at)
-            except ValueError as error:
+            except _NoJsonError as error:
+                n_looked_at += error.n_looked_at
                 end = self._next_start(text, at)
                 if end >= len(text):
                     message = f"it ends in the middle of a job that begins in line {line}; what stands before is used"
@@ -117,8 +167,8 @@ class RumenParser:
     @staticmethod
     def _next_start(text: str, at: int) -> int:
         """Where the next job can begin: at a brace that opens a line without or with a single blank before it."""
-        found = [place for place in (text.find("\n{", at + 1), text.find("\n {", at + 1)) if place >= 0]
-        return min(found, default=len(text))
+        found = _START.search(text, at + 1)
+        return len(text) if found is None else found.start()
 
     # ---- one job -----------------------------------------------------------------------------------------------
 

@@ -183,7 +183,9 @@ def _hosts(alert: AlertRow) -> None:
 
 def _links(alert: AlertRow) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if alert.job_id:
+        if application_id := _application_of(alert):
+            links.link("job", "The application", icon=":material/work:", id=application_id)
+        elif alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
         links.link("query", "The query", icon=":material/search:", name=alert.query)
         if is_about_trends(alert.query):
@@ -196,9 +198,17 @@ def _links(alert: AlertRow) -> None:
 
 
 def _elsewhere(alert: AlertRow) -> list[tuple[str, str]]:
-    if alert.job_id:
+    application_id = _application_of(alert)
+    if alert.job_id and not application_id:
         return links.job_links(alert.job_id)
-    return links.application_links(str(alert.labels.get("application")))
+    return links.application_links(application_id or str(alert.labels.get("application")))
+
+
+def _application_of(alert: AlertRow) -> str | None:
+    """The application that it names, unless that is a job: what is about jobs names these, too."""
+    named = {**alert.values, **alert.key}
+    found = named.get("application_id")
+    return found if isinstance(found, str) and found and named.get("job_id") is None else None
 
 
 @st.fragment(run_every=REFRESH_S)
@@ -281,7 +291,10 @@ def _notifications(details: AlertDetails) -> None:
 
 def _neighbours(alert: AlertRow) -> None:
     opened = store()
-    if alert.job_id:
+    if application_id := _application_of(alert):
+        title = "Other alerts of this application"
+        found = opened.alerts_of_application(application_id, limit=MAX_NEIGHBOURS + 1)
+    elif alert.job_id:
         title, found = "Other alerts of this job", opened.alerts_of_job(alert.job_id, MAX_NEIGHBOURS + 1)
     else:
         title, found = "Other alerts of this query", opened.alerts_of_query(alert.query, MAX_NEIGHBOURS + 1)

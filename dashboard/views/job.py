@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.store.subject import application_of
 from dashboard import links
-from dashboard.alerts import table as alert_table
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.drawn import draw
 from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart
@@ -21,6 +21,7 @@ from dashboard.charts.marks import AlertMark, Threshold, marks_caption
 from dashboard.cluster.bins import bins_over, occupancy
 from dashboard.cluster.data import natural_key
 from dashboard.events.source import HISTORY, LIVE, PARAMETER, Source, sources, tell
+from dashboard.jobs.alerts import alerts_of_application, alerts_of_job, show_alerts
 from dashboard.jobs.application import show_application
 from dashboard.jobs.attempt_table import show_all, show_earlier, show_unusual
 from dashboard.jobs.curves import begun_and_finished, life_times
@@ -41,7 +42,7 @@ from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.jobs.unusual import unusual
 from dashboard.on_sight import on_sight
 from dashboard.static_table import show_facts
-from dashboard.store import AlertFilter, AlertRow, live_store, settings
+from dashboard.store import AlertFilter, live_store, settings
 from dashboard.text import inert, md
 from dashboard.times import duration, shown, zone
 from dashboard.views.jobs import SIGNS
@@ -49,9 +50,6 @@ from dashboard.views.jobs import SIGNS
 REFRESH_S = 10
 MANY_ATTEMPTS, MANY_REFRESH_S = 2_000, 60
 """A job of many attempts is a page of more than a megabyte: it is read again less often."""
-MAX_ALERTS = 50
-FIRST_ALERTS = 8
-"""They stand above all else; the others on demand."""
 MAX_STRAGGLER_ALERTS = 10_000
 MAX_BARS = 250
 MAX_DENSITY_ROWS = 80
@@ -66,11 +64,12 @@ CLOCK, SINCE = "clock", "since the job's start"
 
 
 def page() -> None:
-    """The job that ?id= names; one that runs is read again every few seconds."""
+    """The job or application that ?id= names; one that runs is read again every few seconds."""
     job_id = st.query_params.get("id", "")
     found = _found(job_id) if job_id else None
     if found is None:
-        if not job_id or not show_application(job_id):
+        # Alerts about an application of YARN lead to the job that it would be.
+        if not job_id or not show_application(application_of(job_id) or job_id):
             _unknown(job_id)
         return
     source, job = found
@@ -116,19 +115,14 @@ def _unknown(job_id: str) -> None:
             "brings its history back.",
             icon=":material/search_off:",
         )
-        _alerts(_alerts_of(job_id))
+        show_alerts(alerts_of_job(job_id) or alerts_of_application(job_id, None, None), "job")
     links.link("jobs", "All jobs", icon=":material/work_history:")
 
 
-def _alerts_of(job_id: str) -> Sequence[AlertRow]:
-    alerts = live_store()
-    return () if alerts is None else alerts.alerts_of_job(job_id, MAX_ALERTS)
-
-
 def _job(found: JobEvents, source: Source) -> None:
-    alerts = _alerts_of(str(found.job["job_id"]))
+    alerts = alerts_of_job(str(found.job["job_id"]))
     _header(found, source)
-    _alerts(alerts)
+    show_alerts(alerts, "job")
     found = replace(found, attempts=found.attempts.join(unusual(found.attempts)))
     if not len(found.attempts):
         st.info(
@@ -198,20 +192,6 @@ def _header(found: JobEvents, source: Source) -> None:
         links.link("cluster", "The cluster meanwhile", icon=":material/dns:", **meanwhile)
         for label, url in elsewhere:
             st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
-
-
-def _alerts(alerts: Sequence[AlertRow]) -> None:
-    if not alerts:
-        return
-    st.subheader("Alerts", anchor=False)
-    alert_table.show(alerts[:FIRST_ALERTS], "job-alerts", "Alerts of this job")
-    if others := alerts[FIRST_ALERTS:]:
-        with st.expander(
-            f"{len(others):,} earlier one{'' if len(others) == 1 else 's'}", icon=":material/expand_more:"
-        ):
-            alert_table.show(others, "job-alerts-before", "Earlier alerts of this job")
-    if len(alerts) == MAX_ALERTS:
-        st.caption(f"The latest {MAX_ALERTS}; the page Alerts shows all of them.")
 
 
 def _axis(found: JobEvents) -> TimeAxis:

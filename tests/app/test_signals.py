@@ -158,11 +158,20 @@ def test_the_document_of_signals_has_a_row_for_each_and_names_what_exists() -> N
     ]
     rows = [row for row in table if row[0].isdigit()]
     assert [int(row[0]) for row in rows] == list(range(1, 23))
-    types = {row.type for row in event_table()}
-    for number, _, _, events, queries, tests, _, _ in rows:
-        assert set(re.findall(r"`(\w+)`", events)) <= types, number
+    told_by: dict[str, set[str]] = {}
+    for row in event_table():
+        told_by.setdefault(row.type, set()).update(row.sources)
+    runbook = (ROOT / "queries" / "RUNBOOK.md").read_text(encoding="utf-8")
+    for number, _, named, events, queries, tests, _, _ in rows:
+        sources = {*re.findall(r"`(\w+)`", named), *(["container_log"] if "container logs" in named else [])}
+        types = set(re.findall(r"`(\w+)`", events))
+        for event_type in types:
+            assert told_by[event_type] & sources, (number, event_type)
         for query in re.findall(r"`([\w-]+)`", queries):
-            assert (ROOT / "queries" / f"{query}.cep").exists(), (number, query)
+            text = (ROOT / "queries" / f"{query}.cep").read_text(encoding="utf-8")
+            assert types & set(re.findall(r"\w+", text)), (number, query)
+            assert (ROOT / "queries" / f"{query}.test.yaml").exists(), (number, query)
+            assert f"\n## {query}\n" in runbook, (number, query)
         for test in re.findall(r"`([\w/.]+)`", tests):
             assert (ROOT / "tests" / test).exists(), (number, test)
 

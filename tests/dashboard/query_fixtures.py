@@ -68,14 +68,14 @@ class Installation:
         body = f"queries:\n  directory: queries\n{text}\nstore: {{directory: data}}\n"
         (self.folder / "config.yaml").write_text(body, encoding="utf-8")
 
-    def log(self, events: EventBatch) -> None:
-        """Events in the log, as if released by the first step."""
+    def log(self, events: EventBatch, step: int = 1) -> None:
+        """Events in the log, as if released by this step."""
         event_log = EventLog(event_log_folder(self.settings), durable=False)
-        event_log.begin(EPOCH, 0)
-        event_log.write(1, events.sorted(), 0)
+        event_log.begin(EPOCH, step - 1)
+        event_log.write(step, events.sorted(), 0)
         event_log.close()
         checkpoint = CheckpointRow(
-            pipeline="live", number=1, file="none", digest="0", version=1, written_ms=0, epoch=EPOCH
+            pipeline="live", number=step, file="none", digest="0", version=1, written_ms=0, epoch=EPOCH
         )
         with self.store() as store, store.transaction() as writer:
             writer.progress.put_checkpoint(checkpoint)
@@ -228,6 +228,13 @@ def _walk(block: Any) -> Iterator[Any]:
         yield child
         if hasattr(child, "children"):
             yield from _walk(child)
+
+
+def links_of(test: AppTest) -> dict[str, str]:
+    """Addresses by what the link says."""
+    return {found.proto.label: f"{found.proto.page}?{found.proto.query_string}" for found in test.get("page_link")} | {
+        found.proto.label: found.proto.url for found in test.get("link_button")
+    }
 
 
 def in_address(test: AppTest, name: str) -> str:

@@ -110,25 +110,30 @@ class _Scenario:
 
     def _inject(self, store: Store, faults: Sequence[DaemonFault]) -> None:
         from_ms = now_ms()
+        hit: list[tuple[DaemonFault, str | None]] = []
         with ExitStack() as injected:
             for fault in faults:
                 self._say(f"{fault.name} on {fault.host}: {fault.note}")
-                injected.enter_context(fault.injected(self._cluster, self._cluster.host(fault.host)))
-            self._until_told(store, faults, from_ms, afterwards=False)
-        self._until_told(store, faults, from_ms, afterwards=True)
+                host = self._cluster.host(fault.host)
+                hit.append((fault, injected.enter_context(fault.injected(self._cluster, host))))
+            self._until_told(store, hit, from_ms, afterwards=False)
+        self._until_told(store, hit, from_ms, afterwards=True)
         self._cluster.wait_until_whole()
         to_ms = now_ms()
-        self.observed.truths += [truth for fault in faults for truth in fault.truths(from_ms, to_ms)]
+        for fault, application in hit:
+            self.observed.truths += fault.truths(from_ms, to_ms, application)
         self._say(f"{', '.join(fault.name for fault in faults)}: over")
 
-    def _until_told(self, store: Store, faults: Sequence[DaemonFault], from_ms: int, *, afterwards: bool) -> None:
-        """Or until time is up: what was missed is seen at the end."""
+    def _until_told(
+        self, store: Store, hit: Sequence[tuple[DaemonFault, str | None]], from_ms: int, *, afterwards: bool
+    ) -> None:
+        """Or until time is up: what was missed is seen at the end. `hit`: faults with applications that they hit."""
         deadline_s = time.monotonic() + TOLD_WITHIN_S
         while time.monotonic() < deadline_s:
             truths = [
                 truth
-                for fault in faults
-                for truth in fault.truths(from_ms, now_ms())
+                for fault, application in hit
+                for truth in fault.truths(from_ms, now_ms(), application)
                 if afterwards or truth.query not in fault.afterwards
             ]
             if _all_found(store, truths):

@@ -16,11 +16,12 @@ from tests.live import daemon_scenario, report
 from tests.live.conftest import SUMMARY
 from tests.live.daemon_scenario import DaemonsObserved
 
-SOURCES = {"yarn_rest", "container_log", "daemon_log", "hdfs_audit", "jmx"}
+SOURCES = {"yarn_rest", "yarn_timeline", "container_log", "daemon_log", "hdfs_audit", "jmx"}
 STOPPED = ("unavailable", "slow", "not_asked")
 """Problems of jmx with a daemon that is stopped or killed."""
 OF_JOBS = {
     "container-memory": ("job_id", "host", "container_id"),
+    "application-failed": ("application_id", "application_type", "user", "queue", "reason"),
     "master-failed": ("job_id", "application_id", "user", "queue"),
     "containers-pending": ("job_id", "application_id", "user", "queue"),
     "job-waits": ("job_id", "application_id", "user", "queue"),

@@ -10,6 +10,7 @@ import pytest
 from tests.app.alerting.receivers.told import SETTINGS
 from tests.slow_servers import certificate, ends
 from tests.torture.campaigns import drip
+from tests.torture.inputs import packets
 
 NAMES = ("drips headers", "never ends to continue", "chunks without end")
 
@@ -38,6 +39,13 @@ def test_other_daemons_do_not_wait(tally: drip.Tally, name: str) -> None:
     ends(lambda: drip.daemons(tally, name, drip.WAYS[name]))
     ends(lambda: drip.scrapes(tally, name, drip.WAYS[name]))
     ends(lambda: drip.ganglia(tally, name, drip.WAYS[name]))
+    assert tally.failures == []
+
+
+@pytest.mark.parametrize("name", packets.SENT)
+def test_other_senders_of_packets_do_not_wait(tally: drip.Tally, name: str) -> None:
+    ends(lambda: packets.packets(tally, name, drip.POLL_S))
+    assert tally.n_attempts >= packets.N_VALUES
     assert tally.failures == []
 
 

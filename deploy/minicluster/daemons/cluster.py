@@ -1,4 +1,5 @@
-"""NameNode, ResourceManager and JobHistoryServer on the master; a DataNode and a NodeManager on each host."""
+"""NameNode, ResourceManager, JobHistoryServer and timeline server on the master; a DataNode and a NodeManager on each
+host."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ from deploy.minicluster.daemons import configuration
 from deploy.minicluster.daemons.relay import Relay
 from deploy.minicluster.hadoop import hadoop_config
 from deploy.minicluster.hadoop.hadoop_api import HadoopApi
+from deploy.minicluster.hadoop.http_client import get_json
 from deploy.minicluster.processes import processes
 from deploy.minicluster.processes.processes import Process
 from deploy.minicluster.settings import Host, Settings
 from deploy.minicluster.workload.faults import nodemanager_pid, pid_below
 
+TIMELINESERVER = "org.apache.hadoop.yarn.server.applicationhistoryservice.ApplicationHistoryServer"
 ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 ADMIN_HEAP_MIB = 96
 SETTINGS = Path(__file__).with_name("daemons.yaml")
@@ -121,6 +124,9 @@ class DaemonCluster(Cluster):
         # Logs are named with their hosts: that is how the daemons are known.
         self.master["namenode"] = self._daemon("namenode-master", NAMENODE, heap)
         resources = settings.memory.resourcemanager_heap
+        # Before the ResourceManager, which publishes to it from its start on.
+        self.master["timeline"] = self._daemon("timelineserver-master", TIMELINESERVER, resources)
+        self._wait(self._timeline_is_healthy, "answering", "timeline")
         self.master["resourcemanager"] = self._daemon("resourcemanager-master", RESOURCEMANAGER, resources)
         for host in settings.hosts:
             self.start_datanode(host)
@@ -133,3 +139,7 @@ class DaemonCluster(Cluster):
 
     def _all_datanodes_live(self) -> bool:
         return self._hdfs_is_healthy(len(self.datanodes))
+
+    def _timeline_is_healthy(self) -> bool:
+        path = "/ws/v1/applicationhistory/about"
+        return get_json(self.settings.master_address, self.ports["timeline_http"], path) is not None

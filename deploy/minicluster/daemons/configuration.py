@@ -57,13 +57,18 @@ def audit_dir(settings: Settings) -> Path:
     return settings.work_dir / "logs" / "audit"
 
 
+def timeline_dir(settings: Settings) -> Path:
+    """Where the timeline server keeps what is published."""
+    return settings.work_dir / "timeline"
+
+
 def write_all(settings: Settings, ports: Mapping[str, int]) -> None:
     """As hadoop_config.write_all."""
 
     def more(node: Host | None) -> dict[str, dict[str, object]]:
         return {
             "hdfs-site.xml": _hdfs(settings, ports, node),
-            "yarn-site.xml": _yarn(settings, node),
+            "yarn-site.xml": _yarn(settings, node) | _timeline(settings, ports),
             "mapred-site.xml": {"mapreduce.client.submit.file.replication": 2},
             "capacity-scheduler.xml": _queues(),
         }
@@ -121,6 +126,23 @@ def _yarn(settings: Settings, node: Host | None) -> dict[str, object]:
     if node is not None:
         told["yarn.nodemanager.local-dirs"] = ",".join(map(str, local_dirs(settings, node)))
     return told
+
+
+def _timeline(settings: Settings, ports: Mapping[str, int]) -> dict[str, object]:
+    folder = timeline_dir(settings)
+    return {
+        "yarn.timeline-service.enabled": True,
+        "yarn.timeline-service.version": "1.0",
+        "yarn.timeline-service.hostname": "master",
+        "yarn.timeline-service.address": f"master:{ports['timeline']}",
+        "yarn.timeline-service.webapp.address": f"master:{ports['timeline_http']}",
+        "yarn.timeline-service.generic-application-history.enabled": True,
+        "yarn.system-metrics-publisher.enabled": True,
+        "yarn.resourcemanager.system-metrics-publisher.enabled": True,
+        "yarn.timeline-service.leveldb-timeline-store.path": folder,
+        "yarn.timeline-service.leveldb-state-store.path": folder,
+        "yarn.timeline-service.client.max-retries": 3,
+    }
 
 
 def _queues() -> dict[str, object]:

@@ -23,6 +23,8 @@ PAUSED_S, RUNS_S = 0.8, 0.1
 SLOW_FILE_BYTES = 20_000_000
 """Several pauses long: a packet waits when buffers of 64 KiB are full."""
 MASTER = "master"
+SCRIPT, SCRIPT_STATUS = "SCRIPT", 3
+"""The type of an application whose master is a command of the shell, and how that ends."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +34,23 @@ class DaemonFault:
     name: str
     host: str
     told_by: Mapping[str, str]
-    """Query -> host that its alert names first: of what the NameNode and the ResourceManager tell, theirs."""
-    injected: Callable[[DaemonCluster, Host], AbstractContextManager[None]]
+    """Query -> host that its alert names first: of what the NameNode and the ResourceManager tell, theirs; "" where it
+    names none."""
+    injected: Callable[[DaemonCluster, Host], AbstractContextManager[str | None]]
+    """Gives the application that it hits, where it hits one."""
     note: str
     afterwards: frozenset[str] = frozenset()
     """Queries among them that can tell only when it is over."""
 
-    def truths(self, from_ms: int, to_ms: int) -> list[Truth]:
-        """As the workload's, one for each query; both ends inclusive."""
+    def truths(self, from_ms: int, to_ms: int, application_id: str | None = None) -> list[Truth]:
+        """As the workload's, one for each query; both ends inclusive. `application_id`: what `injected` gave."""
         return [
-            Truth(self.name, query, "", host, from_ms, to_ms, self.note, hosts=[host])
+            Truth(
+                self.name, query, "", host, from_ms, to_ms, self.note,
+                hosts=[host] if host else [], application_id=application_id or "",
+            )
             for query, host in self.told_by.items()
-        ]
+        ]  # fmt: skip
 
 
 @contextmanager
@@ -143,6 +150,12 @@ def safe_mode(cluster: DaemonCluster, _: Host) -> Iterator[None]:
 
 
 @contextmanager
+def failing_application(cluster: DaemonCluster, _: Host) -> Iterator[str]:
+    """No MapReduce job: a master that ends before it has said a word to the ResourceManager."""
+    yield cluster.api.submit_application("nightly load", SCRIPT, f"exit {SCRIPT_STATUS}")
+
+
+@contextmanager
 def stopped_nodemanager(cluster: DaemonCluster, host: Host) -> Iterator[None]:
     """Its process stands still until the end of the block."""
     cluster.signal_nodemanager(host, signal.SIGSTOP)
@@ -185,6 +198,10 @@ ROUNDS = (
         ),
     ),
     (
+        DaemonFault(
+            "failing_application", MASTER, {"application-failed": "", "master-failed": ""},
+            failing_application, f"an application of type {SCRIPT} whose master ends with status {SCRIPT_STATUS}",
+        ),
         DaemonFault(
             "slow_datanode", "node3", {"datanode-slow-peer": "node3"},
             slow_datanode, f"the DataNode stands still for {PAUSED_S} s, runs for {RUNS_S} s, and so on",

@@ -14,6 +14,8 @@ MIN_SILENT_S = 14
 SAFE_MODE_S = 15
 UNDER_REPLICATED_S = 10
 STARVED_S = 45
+SETTLE_S = 10
+"""What ended waits for the ends of its containers, and all else meanwhile for it."""
 LOCALISATION_S = 22
 """A busy machine needs up to 14 s for the files of any job."""
 MAX_CALL_MS = 800.0
@@ -47,6 +49,12 @@ def render(settings: Settings, ports: Mapping[str, int]) -> dict[str, Any]:
                 "enabled": True,
                 "interval": f"{watch_config.INTERVAL_S} s",
                 "directory": str(configuration.audit_dir(settings)),
+            },
+            "yarn_timeline": {
+                "enabled": True,
+                "interval": f"{watch_config.INTERVAL_S} s",
+                "server": f"{master}:{ports['timeline_http']}",
+                "settle": f"{SETTLE_S} s",
             },
             "jmx": {
                 "enabled": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -68,6 +69,25 @@ class HadoopApi:
             for task in tasks
             for attempt in _listed(self.history(f"{base}/{task['id']}/attempts"), "taskAttempts", "taskAttempt")
         ]
+
+    def submit_application(self, name: str, kind: str, command: str) -> str:
+        """An application whose master is a command of the shell, tried once; its id."""
+        base, port = "/ws/v1/cluster/apps", self.ports["resourcemanager_http"]
+        new = request(self.address, port, f"{base}/new-application", method="POST", body=b"").json()
+        if not isinstance(new, dict) or "application-id" not in new:
+            raise MiniClusterError(f"the ResourceManager gave no new application: {new!r}")
+        application = {
+            "application-id": new["application-id"],
+            "application-name": name,
+            "application-type": kind,
+            "am-container-spec": {"commands": {"command": command}},
+            "max-app-attempts": 1,
+            "resource": {"memory": 128, "vCores": 1},
+        }
+        answer = request(self.address, port, base, method="POST", body=json.dumps(application).encode())
+        if answer.status != http.client.ACCEPTED:
+            raise MiniClusterError(f"the ResourceManager refused {kind}: HTTP {answer.status}: {answer.body[:300]}")
+        return str(new["application-id"])
 
     def _webhdfs(self, method: str, path: str, operation: str, body: bytes | None = None) -> Answer:
         url = f"/webhdfs/v1{quote(path)}?op={operation}&user.name={USER}"

@@ -45,6 +45,8 @@ class Truth:
     task_ids: list[str] = field(default_factory=list)
     attempt_ids: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
+    application_id: str = ""
+    """Of a fault that hit an application that is no job."""
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest."""

@@ -21,6 +21,9 @@ STRAGGLER = Fault(
 SLOW_HOST = Fault(
     fault="slow_source_host", query="data-pull", job_id="job_1_0002", hosts=("node3",), from_ms=300, to_ms=400
 )
+FAILED = Fault(
+    fault="failing_application", query="application-failed", application_id="application_1_0009", from_ms=500, to_ms=600
+)
 JOBS = [
     RecordedJob(job_id="job_1_0001", healthy=False),
     RecordedJob(job_id="job_1_0002", healthy=False),
@@ -36,7 +39,7 @@ def alert(
 
 def where(seen: SeenAlert) -> str:
     """The one place in the verdict where an alert ends up."""
-    verdict = judge([seen], [STRAGGLER, SLOW_HOST], JOBS)
+    verdict = judge([seen], [STRAGGLER, SLOW_HOST, FAILED], JOBS)
     places = [
         name
         for name, found in (
@@ -74,6 +77,10 @@ def where(seen: SeenAlert) -> str:
         (alert("data-pull", 350, 360, ("node3", "node1"), job_id="job_1_0002"), "found"),
         (alert("data-pull", 350, 360, ("node1", "node3"), job_id="job_1_0002"), "secondary"),
         (alert("data-pull", 350, 360, ("node3",)), "found"),
+        (alert("application-failed", 550, 560, (), application_id="application_1_0009"), "found"),
+        (alert("application-failed", 601, 602, (), application_id="application_1_0009"), "false_alarms"),
+        (alert("application-failed", 550, 560, (), application_id="application_1_0008"), "false_alarms"),
+        (alert("other", 550, 560, (), job_id="job_1_0009", application_id="application_1_0009"), "secondary"),
     ],
 )
 def test_every_alert_has_one_place(seen: SeenAlert, expected: str) -> None:

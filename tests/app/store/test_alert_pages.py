@@ -51,8 +51,10 @@ ALERTS = st.lists(
             "is_incident": st.booleans(),
             "raised_ms": st.integers(0, 3),
             "summary": st.sampled_from(["", "100% busy", "Slow_fetch"]),
-            "labels": st.sampled_from([{}, {"user": "Ada"}, {"team": "busy"}, {"user": 'x"y\\z /5%'}]),
-            "values": st.sampled_from([{}, {"job_name": "fetch 文"}]),
+            "labels": st.sampled_from(
+                [{}, {"user": "Ada"}, {"team": "busy"}, {"user": 'x"y\\z /5%'}, {"application": "A_1"}]
+            ),
+            "values": st.sampled_from([{}, {"job_name": "fetch 文"}, {"application_id": "A_1"}, {"other": "A_1"}]),
         }
     ),
     max_size=40,
@@ -63,6 +65,7 @@ FILTERS = st.builds(
     queries=st.lists(st.sampled_from(["a", "b", "x"]), max_size=2).map(tuple),
     severities=st.lists(st.sampled_from(SEVERITIES), max_size=2).map(tuple),
     job_id=st.sampled_from([None, None, "j1"]),
+    application_id=st.sampled_from([None, None, "A_1", "a_1", "A-1", '"']),
     host=st.sampled_from([None, None, "h1"]),
     from_ms=st.none() | st.integers(0, 15),
     to_ms=st.none() | st.integers(0, 15),
@@ -91,6 +94,10 @@ def wanted_by(found: AlertFilter, alert: AlertRow, hosts: list[str]) -> bool:
         and (not found.queries or alert.query in found.queries)
         and (not found.severities or alert.severity in found.severities)
         and (found.job_id is None or alert.job_id == found.job_id)
+        and (
+            found.application_id is None
+            or found.application_id in (alert.values.get("application_id"), alert.labels.get("application"))
+        )
         and (found.host is None or found.host in hosts)
         and (found.from_ms is None or alert.end_ms >= found.from_ms)
         and (found.to_ms is None or alert.start_ms <= found.to_ms)
@@ -102,7 +109,7 @@ def wanted_by(found: AlertFilter, alert: AlertRow, hosts: list[str]) -> bool:
 
 def said_by(alert: AlertRow) -> str:
     """What is searched."""
-    named = [*alert.values.values(), alert.labels.get("user", "")]
+    named = [alert.values.get("job_name", ""), *(alert.labels.get(name, "") for name in ("user", "application"))]
     return "\n".join([alert.summary, alert.query, *named])
 
 
@@ -198,6 +205,18 @@ def test_a_text_is_looked_for_in_the_latest_alerts_and_in_all_open_ones(
         )
     assert [alert.start_ms for alert in any_store.alerts(AlertFilter(text="slow"))] == [9, 8, 7, 6]
     assert [alert.start_ms for alert in any_store.alerts(AlertFilter(text="slow", states=("firing",)))] == [0]
+
+
+def test_an_application_is_looked_for_in_its_span_and_among_the_latest(
+    any_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_pages, "MAX_SEARCHED", 5)
+    common = {"length_ms": 0, "query": "a", "severity": "info", "state": "resolved"}
+    names = ({"application_id": "local-1"}, {"application_id": "local-11"})
+    with any_store.transaction() as writer:
+        writer.session.add_all(row(i, start_ms=i, values=names[i % 2], **common) for i in range(10))
+    assert [alert.start_ms for alert in any_store.alerts_of_application("local-1")] == [8, 6, 4]
+    assert [alert.start_ms for alert in any_store.alerts_of_application("local-1", 5, 7)] == [6]
 
 
 @pytest.mark.parametrize("text", ['say "no', "no\\yes", "é", "/50%_", "YES /5"])

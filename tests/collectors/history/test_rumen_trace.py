@@ -5,18 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from collectors.base import Problem, ProblemLog
+from collectors.history import rumen_trace
 from collectors.history.rumen_trace import RumenJob, RumenParser
 from collectors.identity import lifecycle_id
 from engine.events import EventBatch
 from tests.conftest import SHARED
+from tests.examples import examples
 
 JOB = "job_201001020304_0007"
 
@@ -108,6 +113,47 @@ def test_damaged_traces() -> None:
         jobs, problems = parse(other)
         assert (jobs, problems[-1].kind) == ([], "not_a_trace")
     assert parse(b"[" * 100_000)[1]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False) | st.text(max_size=200),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=90), inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(VALUES, st.booleans(), st.sampled_from(["", "\n", " x", "{", "]" * 200]), st.integers(0, 300))
+def test_values_are_read_in_pieces_as_they_are_whole(value: Any, is_plain: bool, behind: str, n_cut: int) -> None:
+    text = "\n" + json.dumps(value, ensure_ascii=is_plain)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rumen_trace, "MIN_PIECE_CHARS", rumen_trace._CUT_CHARS + 6)
+        patch.setattr(rumen_trace, "GROWTH", 2)
+        for given_text in (text + behind, text[: max(1, len(text) - n_cut)]):
+            try:
+                expected = json.JSONDecoder().raw_decode(given_text, 1)
+            except ValueError as error:
+                with pytest.raises(rumen_trace._NoJsonError, match=re.escape(str(error).partition(":")[0])):
+                    rumen_trace._decoded(given_text, 1)
+            else:
+                assert rumen_trace._decoded(given_text, 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (b"".join(b'{"type":%d\n' % n for n in range(30_000)) + b"9" * 8_000_000, "more_bad_records"),
+        ((b'{"a":[\n' + b"{},\n" * 100) * 900, "damaged"),
+    ],
+    ids=["lines that are no JSON", "values that might go on"],
+)
+def test_damage_costs_what_it_is_long(damage: bytes, kind: str) -> None:
+    """Not as much as all of the text for each mistake."""
+    started_s = time.process_time()
+    (told,), problems = parse(text_of(job()) + b"\n" + damage)
+    assert time.process_time() - started_s < 20
+    assert told.job.job_id == JOB
+    assert kind in [problem.kind for problem in problems]
 
 
 @pytest.mark.external

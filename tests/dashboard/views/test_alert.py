@@ -18,7 +18,18 @@ from dashboard.alerts.words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
 from dashboard.views import alert as alert_view
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
-from tests.dashboard.query_fixtures import copied, facts, in_address, lists, opened, rerun, tables, texts, view
+from tests.dashboard.query_fixtures import (
+    copied,
+    facts,
+    in_address,
+    links_of,
+    lists,
+    opened,
+    rerun,
+    tables,
+    texts,
+    view,
+)
 
 
 def alert_of(raised: Raised, task: str) -> AlertRow:
@@ -79,13 +90,6 @@ def test_of_trends_it_leads_to_the_values_over_time(raised: Raised, monkeypatch:
     around_ms = 600_000
     given = {"name": "slow", "from": str(alert.start_ms - around_ms), "to": str(alert.end_ms + around_ms)}
     assert dict(parse_qsl(urlsplit(links_of(test)["Its values over time"]).query)) == given
-
-
-def links_of(test: AppTest) -> dict[str, str]:
-    """Addresses by what the link says."""
-    return {found.proto.label: f"{found.proto.page}?{found.proto.query_string}" for found in test.get("page_link")} | {
-        found.proto.label: found.proto.url for found in test.get("link_button")
-    }
 
 
 def test_history_and_notifications(raised: Raised) -> None:

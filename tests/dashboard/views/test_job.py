@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.jobs.alerts import FIRST_ALERTS
 from dashboard.views import job as job_view
 from tests.dashboard.job_fixtures import (
     DONE,
@@ -134,13 +135,13 @@ def test_fetches_come_first_where_they_explain_an_alert(installation: Installati
 def test_many_alerts_leave_room_for_the_job(installation: Installation) -> None:
     """The latest first; those before on demand."""
     installation.log(batch(job_rows()))
-    n = job_view.FIRST_ALERTS + 3
+    n = FIRST_ALERTS + 3
     with installation.store() as store, store.transaction() as writer:
         for i in range(n):
             writer.alerts.add(alert_row(f"a{i:02}", job_id=DONE, start_ms=1_000 * i, summary=f"the {i}th"))
     page = view("job", id=DONE)
     first, before = lists(page)
-    assert [row["title"] for row in first["rows"]] == [f"the {n - 1 - i}th" for i in range(job_view.FIRST_ALERTS)]
+    assert [row["title"] for row in first["rows"]] == [f"the {n - 1 - i}th" for i in range(FIRST_ALERTS)]
     assert [row["title"] for row in before["rows"]] == ["the 2th", "the 1th", "the 0th"]
     assert next(found.label for found in page.expander) == "3 earlier ones"
 

@@ -2,10 +2,10 @@
 
 Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
 poll of it in which other masters are well, a poll of a timeline server, a poll of daemons over JMX, one of exporters
-and of who lists them, and a webhook beside a receiver that is well. Clients do so towards the endpoints, whose health,
-metrics and reload go on being answered, towards Alertmanager's API, plain and over TLS, which goes on answering and
-making silences, and towards the receiver of remote write, which goes on taking samples. Files come byte by byte, or as
-a line without end, beside others.
+and of who lists them, of gmonds, and a webhook beside a receiver that is well. Clients do so towards the endpoints,
+whose health, metrics and reload go on being answered, towards Alertmanager's API, plain and over TLS, which goes on
+answering and making silences, and towards the receiver of remote write, which goes on taking samples. Files come byte
+by byte, or as a line without end, beside others; packets without end, beside those of a gmond that is well.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
 from tests.torture.campaign import Given, Verdict
 from tests.torture.campaigns import poison
+from tests.torture.inputs import packets
 from tests.torture.processes import pages
 
 LIMIT_S = 0.5
@@ -70,7 +71,9 @@ SLACK_S = 2.0
 MASTER_S, POLL_S = 1.0, 3.0
 N_MESSAGES = 20
 N_DRIPS = 8
-WRITTEN = ("container logs", "daemon logs", "HDFS audit logs", "job client logs", "Spark event logs", "job history")
+WRITTEN = (
+    "container logs", "daemon logs", "HDFS audit logs", "job client logs", "Spark event logs", "job history", "RRDs",
+)  # fmt: skip
 """Files that somebody writes while they are followed; kinds of the campaign `poison`."""
 N_CLIENTS = 300
 ANSWER_S = 5.0
@@ -523,6 +526,7 @@ def run(given: Given) -> Verdict:
             ),
             lambda f=of_api: writes(tally, chosen, N_CLIENTS, f, None),  # type: ignore[misc]
             lambda f=of_api, t=own: writes(tally, chosen, N_CLIENTS, f, t),  # type: ignore[misc]
+            *(lambda n=name: packets.packets(tally, n, POLL_S) for name in packets.SENT),  # type: ignore[misc]
         ]
         for number, (name, behaviour) in enumerate(WAYS.items()):
             for given_tls in (None, tls):
