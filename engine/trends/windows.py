@@ -8,6 +8,7 @@ which the event was, and of that from the divisor of all windows that it fell in
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ def _cut_sums(sums: pa.Table, layout: _Layout, first: Int64Array, last: Int64Arr
     n = len(first)
     own = {}
     for name in _SUMS:
-        whole = _column(sums, name).reshape(n, -1, layout.n_shared, n_numbers)
+        whole = _by_partition(_column(sums, name), n, layout.n_shared, n_numbers)
         part = np.zeros((n, whole.shape[1], layout.n_windows, n_numbers), whole.dtype)
         for partition, window, begin in _open(layout, first, last):
             part[partition, :, window % layout.n_windows] = whole[partition, :, begin % layout.n_shared]
@@ -195,7 +196,7 @@ def _all_windows(
     for name in ("started", "finished"):
         columns = {}
         for column in parts[0].state[name].column_names:
-            values = np.array([_column(part.state[name], column).reshape(n, -1) for part in parts])
+            values = np.array([_by_partition(_column(part.state[name], column), n) for part in parts])
             columns[column] = values[furthest, np.arange(n)].reshape(-1)
         found[name] = pa.table(columns)
     return found
@@ -207,7 +208,7 @@ def _all_sums(parts: Sequence[OfWindow], shared: TrendPlan, opened: Sequence[tup
         whole = None
         for part, (first, last) in zip(parts, opened, strict=True):
             layout, places = _Layout(shared, part.window), number_places(part.plan, shared)
-            own = _column(part.state["sums"], name).reshape(len(first), -1, layout.n_windows, len(places))
+            own = _by_partition(_column(part.state["sums"], name), len(first), layout.n_windows, len(places))
             if whole is None:
                 whole = np.zeros((len(first), own.shape[1], layout.n_shared, shared.n_numbers), own.dtype)
             for partition, window, begin in _open(layout, first, last):
@@ -290,6 +291,12 @@ def _all_columns(
                 found[name] = np.full(n, np.nan) if values.dtype == np.float64 else np.zeros(n, values.dtype)
             found[name][where] = values
     return found
+
+
+def _by_partition(values: np.ndarray, n_partitions: int, *shape: int) -> np.ndarray:
+    """As (n_partitions, any number of what has this shape, *shape); there may be no partition."""
+    per_partition = len(values) // n_partitions if n_partitions else 0
+    return values.reshape(n_partitions, per_partition // math.prod(shape), *shape)
 
 
 def _column(table: pa.Table, name: str) -> np.ndarray:

@@ -99,6 +99,17 @@ def test_a_query_goes_on_alone_from_what_was_saved_of_it(pattern: str) -> None:
             assert saved[f"{query.name}/{part}"].equals(own[f"{query.name}/{part}"]), (query.name, part)
 
 
+def test_before_any_event_there_is_nothing_to_cut() -> None:
+    compiled = queries(PATTERNS[0])
+    running = Engine(compiled, SCHEMA)
+    running.process(events(0, 0), 1)
+    again = Engine(compiled, SCHEMA)
+    assert again.restore(running.save()) == frozenset()
+    assert len(set(graphs_of(again))) == 1
+    found = by_query(again.process(events(2, 20), FOREVER_MS), compiled)
+    assert found["q0"] == list(Engine(compiled[:1], SCHEMA).process(events(2, 20), FOREVER_MS))
+
+
 def test_an_interval_gives_each_window_a_graph_of_its_own() -> None:
     """Of an interval that the end of a window cuts the window has a part, and so its length matters."""
     compiled = queries("PATTERN A+ a WHERE a.x < NEXT(a).x")
