@@ -74,6 +74,15 @@ def test_they_are_those_of_the_definitions(case: SharingCase) -> None:
         assert shown(found[query.name]) == shown(reference_output(query.resolved, case.stream))
 
 
+def test_sums_of_real_numbers_are_doubles_under_exact_also_by_definition() -> None:
+    (query,) = queries("PATTERN A+ a WITHIN 8 SLIDE 8 EXACT RETURN SUM(a.y) AS y, SUM(a.x) AS x, SUM(a.x) / 2 AS half")
+    row = {"event_id": "e", "type": "A", "t_lo_ms": 1, "t_hi_ms": 1, "source_seq": 0, "g": "u", "h": 1}
+    stream = EventBatch.from_rows([{**row, "x": 3, "y": 1e300}, {**row, "event_id": "f", "x": 4}], SCHEMA)
+    expected = {"y": 1e300, "x": 7, "half": 3.5}
+    assert [each.values for each in reference_output(query.resolved, stream)] == [expected]
+    assert [each.values for each in Engine([query], SCHEMA).process(stream, FOREVER_MS)] == [expected]
+
+
 def test_what_is_shared_is_told_and_is_what_an_engine_shares() -> None:
     texts = [
         "PATTERN A+ a WHERE a.x > 1 GROUP BY g WITHIN 9 SLIDE 3 RETURN COUNT(*)",
