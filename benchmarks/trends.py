@@ -315,9 +315,7 @@ def main() -> dict[str, Any]:
         "many_queries": many_queries(),
         "strategies": strategies(),
         "bytes_per_vertex_and_window": {
-            windows: measured_apart(
-                "benchmarks.trends:memory_per_vertex", {"n": 500_000, "slides_per_window": windows}, 300
-            )
+            windows: measured_apart(f"{__name__}:memory_per_vertex", {"n": 500_000, "slides_per_window": windows}, 300)
             for windows in (1, 10)
         },
         "imprecise": imprecise_ratio(),
