@@ -10,6 +10,8 @@ Many queries in one engine: 120 that differ in what they return and in HAVING, a
 each, beside one of them (COUNT(*) and a SUM, of the shortest window).
 
 The strategies: the same trends under each of them, by group, beside skip till any match.
+
+Memory for each event and window; events with intervals beside exact ones; an hour of the stream.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from benchmarks.own_process import measured as measured_apart
 from engine import CompiledQuery, Engine, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 
@@ -53,10 +57,10 @@ class Measured:
     n_rows: int
 
 
-def cluster_stream(n: int, n_groups: int, seed: int = 1) -> EventBatch:
+def cluster_stream(n: int, n_groups: int, seed: int = 1, first_ms: int = 1) -> EventBatch:
     """Workload T's cluster stream: n measurements, 3,000 a second."""
     random = np.random.default_rng(seed)
-    t_ms = 1 + np.arange(n) // 3000 * 1000
+    t_ms = first_ms + np.arange(n) // 3000 * 1000
     return EventBatch.from_columns(
         {
             "event_id": [str(k) for k in range(n)],
@@ -205,6 +209,90 @@ def strategies(n: int = 1_000_000) -> list[dict[str, Any]]:
     return rows
 
 
+def memory_per_vertex(n: int, slides_per_window: int) -> dict[str, float]:
+    """Resident bytes for each event and window of it while all windows are open, one inequality, one group: what the
+    graph and its index have, without the batch."""
+    within_s = 86_400
+    text = (
+        f"PATTERN M+ WHERE M.value < NEXT(M).value WITHIN {within_s} seconds SLIDE {within_s // slides_per_window} "
+        f"seconds {RETURNED}"
+    )
+    query = compile_query(text, SCHEMA)
+    measured([query], cluster_stream(1000, 1), 1)
+    batch = cluster_stream(n, 1)
+    running = Engine([query], SCHEMA)
+    before = _resident_bytes()
+    running.process(batch, int(batch.t_lo_ms[-1]))
+    return {"bytes": (_resident_bytes() - before) / n / slides_per_window}
+
+
+def _resident_bytes() -> int:
+    """Of this process, from the system."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def imprecise_ratio(n: int = 10_000) -> dict[str, Any]:
+    """Events 10 ms apart, each tenth of which lies within 12 ms and so overlaps the next one, against the same events
+    at exact times: the same query, the same evaluator."""
+    query = compile_query(f"PATTERN M+ WHERE M.value < NEXT(M).value {WINDOW} {RETURNED}", SCHEMA)
+    precise = cluster_stream(n, 1)
+    times = 10 * np.arange(1, n + 1)
+    columns = {name: precise.numbers(name) for name in ("mapper", "job", "cpu", "memory", "load", "value")}
+
+    def events(longer_ms: int) -> EventBatch:
+        return EventBatch.from_columns(
+            {
+                "event_id": [str(k) for k in range(n)],
+                "type": ["M"] * n,
+                "t_lo_ms": times,
+                "t_hi_ms": times + longer_ms * (np.arange(n) % 10 == 0),
+                "source_rank": np.zeros(n, np.int64),
+                "source_seq": np.arange(n),
+                **columns,
+            },
+            SCHEMA,
+        )
+
+    exact, overlapping = (measured([query], events(longer_ms)) for longer_ms in (0, 12))
+    found = {
+        "events": n,
+        "precise_cpu_s": exact.processor_s,
+        "imprecise_cpu_s": overlapping.processor_s,
+        "ratio": overlapping.processor_s / exact.processor_s,
+    }
+    print(
+        "\nimprecise: {events} events, {precise_cpu_s:.3f} s exact, {imprecise_cpu_s:.3f} s, ratio {ratio:.1f}".format(
+            **found
+        )
+    )
+    return found
+
+
+def one_hour(n_seconds: int = 3_600, step_s: int = 60) -> dict[str, Any]:
+    """An hour of the cluster stream, 3,000 events a second in 11 groups, minute by minute, in windows of a minute each
+    half minute, with and without an inequality: events per second of the processor, and resident memory after a sixth
+    of the time and at the end."""
+    found: dict[str, Any] = {"seconds": n_seconds, "events": 3_000 * n_seconds}
+    for name, where in (("no predicate", ""), ("one inequality", "WHERE M.value < NEXT(M).value")):
+        text = f"PATTERN M+ {where} GROUP BY mapper WITHIN 1 minute SLIDE 30 seconds {RETURNED}"
+        running = Engine([compile_query(text, SCHEMA)], SCHEMA)
+        processor_s, n_rows, early = 0.0, 0, 0
+        for step in range(n_seconds // step_s):
+            batch = cluster_stream(3_000 * step_s, 11, seed=step, first_ms=1 + 1000 * step_s * step)
+            began = time.process_time()
+            n_rows += len(list(running.process(batch, 1000 * step_s * (step + 1))))
+            processor_s += time.process_time() - began
+            if step == n_seconds // step_s // 6:
+                early = _resident_bytes()
+        rate = found["events"] / processor_s
+        found[name] = {"rate": rate, "rows": n_rows, "early_bytes": early, "last_bytes": _resident_bytes()}
+        print(
+            f"{n_seconds} s of the cluster stream, {name}: {rate:,.0f} events per cpu s, {n_rows} rows, "
+            f"{early / 2**20:.0f} MiB after a sixth, {_resident_bytes() / 2**20:.0f} MiB at the end"
+        )
+    return found
+
+
 def main() -> dict[str, Any]:
     """Measure, print, return the rows."""
     rows: list[dict[str, Any]] = []
@@ -221,7 +309,18 @@ def main() -> dict[str, Any]:
                         **rows[-1]
                     )
                 )
-    return {"load": os.getloadavg(), "rows": rows, "many_queries": many_queries(), "strategies": strategies()}
+    return {
+        "load": os.getloadavg(),
+        "rows": rows,
+        "many_queries": many_queries(),
+        "strategies": strategies(),
+        "bytes_per_vertex_and_window": {
+            windows: measured_apart(f"{__name__}:memory_per_vertex", {"n": 500_000, "slides_per_window": windows}, 300)
+            for windows in (1, 10)
+        },
+        "imprecise": imprecise_ratio(),
+        "one_hour": one_hour(),
+    }
 
 
 def _row(name: str, query: CompiledQuery, n: int, n_groups: int, *, has_predicate: bool) -> dict[str, Any]:

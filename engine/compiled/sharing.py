@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.compiled.query import CompiledQuery
-from engine.plan.trends.sharing import Shared, shared_by
+from engine.plan.trends.shared import Shared, shared_by
 
 
 def trend_sharing(queries: Iterable[CompiledQuery]) -> dict[str, Shared]:

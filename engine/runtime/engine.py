@@ -22,7 +22,7 @@ from engine.matching.protocol import Limits, Runtime, SharesEvents, SharesIntake
 from engine.matching.quiet import QuietSteps
 from engine.parallel.by_time import is_divided
 from engine.parallel.workers import LEAST_EVENTS, Workers
-from engine.plan.trends.sharing import Shared
+from engine.plan.trends.shared import Shared
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.factory import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from engine.kernels.trends import arrays as ta
 from engine.kernels.trends import graph, selection
 from engine.matching.protocol import Limits
 from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.windows import Window, of_window, windows_of
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.trends.evidence import Reached, TrendEvidence
@@ -25,6 +26,7 @@ from engine.trends.memory import TrendMemory
 from engine.trends.overlaps import TrendOverlaps
 from engine.trends.template_arrays import trend_tables
 from engine.trends.totals import Place, Totals, TrendTotals, groups_of
+from engine.trends.windows import OfWindow, cut, put_together
 
 LEAST_FORGOTTEN = 1024
 """Partitions without an open window after which they are forgotten."""
@@ -62,14 +64,14 @@ class TrendGraph:
         self.evidence: dict[tuple[int, ...], TrendEvidence] = {}
         """Of rows that people are told of, by the key components of GROUP BY."""
         self.members: weakref.WeakSet[Member] = weakref.WeakSet()
-        self._totals: dict[tuple[int, ...], TrendTotals] = {}
+        self._totals: dict[tuple[tuple[int, ...], int], TrendTotals] = {}
         sizes = self._tables.template.sizes
         n_numbers = int(sizes[ta.N_NUMBERS])
-        self._results = _new_results(max(RESULTS, 4 * int(sizes[ta.N_WINDOWS])), n_numbers)
+        self._results = _new_results(max(RESULTS, 4 * int(sizes[ta.N_TOLD])), n_numbers)
         whole = np.zeros(int(sizes[ta.N_WINDOWS]) * n_numbers, np.int64)
         self._scratch = ta.Scratch(
             whole, whole.view(np.float64), np.zeros(len(whole), np.int32),
-            np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK),
+            np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK), np.zeros(int(sizes[ta.N_WINDOWS]), np.int64),
         )  # fmt: skip
         self.watermark_ms = -FOREVER_MS
         self.is_new = True
@@ -101,7 +103,7 @@ class TrendGraph:
 
     def _advance(self, stream: StreamColumns, watermark_ms: int) -> None:
         members = list(self.members)
-        self._totals = {groups: TrendTotals(self.plan, groups) for groups in {each.plan.groups for each in members}}
+        self._totals = {place: TrendTotals(self.plan, *place) for place in {self._place(each) for each in members}}
         self._forget_events()
         self.is_new, self.is_advanced, self._saved = False, True, None
         coming = self.intake.candidates(stream, are_held=len(self._overlaps) > 0)
@@ -118,8 +120,13 @@ class TrendGraph:
         self._forget_partitions()
         self.watermark_ms = watermark_ms
         for each in members:
-            each.take(self._totals[each.plan.groups].found)
+            each.take(self._totals[self._place(each)].found)
         self._totals = {}
+
+    def _place(self, member: Member) -> tuple[tuple[int, ...], int]:
+        """By what a member's totals are told apart."""
+        plan = member.plan
+        return plan.groups, self.plan.windows.index((plan.within_ms, plan.slide_ms)) if self.plan.windows else 0
 
     def _note(self, reached: Reached, ids: np.ndarray) -> None:
         """Events of rows that people are told of."""
@@ -187,11 +194,11 @@ class TrendGraph:
     def _close(self, watermark_ms: int) -> None:
         """Tell the windows that end before the watermark."""
         memory = self._memory
-        last_window = self._last_window(watermark_ms)
+        until_ms = min(watermark_ms, FOREVER_MS)
         first = 0
         while first < memory.n_partitions:
             first = graph.close_windows(
-                self._tables.template, memory.sums, memory.vertices, self._results, memory.n_partitions, last_window,
+                self._tables.template, memory.sums, memory.vertices, self._results, memory.n_partitions, until_ms,
                 first,
             )  # fmt: skip
             self._hand_over()
@@ -216,6 +223,53 @@ class TrendGraph:
             memory.keep_partitions(kept)
             self._overlaps.renumber(kept)
             self.intake.keep(kept)
+
+    # ----------------------------------------------------------------- windows
+
+    def part_windows(self, stream: StreamColumns) -> None:
+        """Before a batch with intervals: a window has of an event what lies in it, so that its end matters, and each
+        window gets a graph for itself from now on."""
+        if not self.plan.windows or stream.rows_of_types(self.plan.types)[1]:
+            return
+        with self._lock:
+            if not self.members or self._failure is not None:
+                return
+            by_window: dict[Window, list[Member]] = {}
+            for each in list(self.members):
+                by_window.setdefault((each.plan.within_ms, each.plan.slide_ms), []).append(each)
+            for window, members in by_window.items():
+                plan = of_window(self.plan, window)
+                state = None if self.is_new else self._cut(window)
+                graph = self.with_plan(plan, state)
+                for each in members:
+                    each.use(graph)
+
+    def with_windows(self, plan: TrendPlan, graphs: Sequence[TrendGraph]) -> TrendGraph | None:
+        """A graph without members that knows what several graphs know, of which it is one; they are all new or none
+        is. None where they do not agree."""
+        state = None
+        if not self.is_new:
+            parts = [
+                OfWindow(graph._cut(window), of_window(graph.plan, window))
+                for graph in graphs
+                for window in windows_of(graph.plan)
+            ]
+            state = put_together(parts, plan)
+            if state is None:
+                return None
+        found = self.with_plan(plan, state)
+        found.watermark_ms = max(graph.watermark_ms for graph in graphs)
+        return found
+
+    def _cut(self, window: Window) -> Mapping[str, pa.Table]:
+        """The state of one of its windows, with all numbers."""
+        state = self.save()
+        return cut(state, self.plan, window, self.watermark_ms - 1 - window[0]) if self.plan.windows else state
+
+    def of_window(self, member: TrendPlan) -> tuple[Mapping[str, pa.Table], TrendPlan]:
+        """What is known of the windows of a member, and the plan of the graph that knows no others."""
+        window = member.within_ms, member.slide_ms
+        return self._cut(window), of_window(self.plan, window)
 
     # ------------------------------------------------------------------- state
 
@@ -244,13 +298,13 @@ class TrendGraph:
         self._memory.restore(state)
         self._overlaps.restore(state)
 
-    def renumber(self, other: TrendGraph) -> bool:
-        """Number partitions as another graph does; False where other ones have open windows there."""
+    def renumber(self, other: TrendGraph, member: TrendPlan) -> bool:
+        """Number partitions as another graph does; False where other ones have open windows of the member there."""
         keys, its = self.intake.keys, other.intake.keys.values()
         if len(keys) == len(its) and np.array_equal(keys.values(), its):
             return True
         live = keys.values()[self._is_live()]
-        if not np.array_equal(np.unique(live, axis=0), np.unique(its[other._is_live()], axis=0)):
+        if not np.array_equal(np.unique(live, axis=0), np.unique(its[other._is_live_for(member)], axis=0)):
             return False
         kept = keys.numbers(np.ascontiguousarray(its.T))
         self._saved = None
@@ -264,6 +318,15 @@ class TrendGraph:
         """Partitions of which something is known that matters, bool (n_partitions,)."""
         live = self._memory.is_live
         live[self._overlaps.partitions] = True
+        return live
+
+    def _is_live_for(self, member: TrendPlan) -> np.ndarray:
+        """Of the windows of a member."""
+        if not self.plan.windows:
+            return self._is_live()
+        windows = self._cut((member.within_ms, member.slide_ms))["windows"]
+        first, last = (windows.column(name).to_numpy() for name in ("first_open", "last_open"))
+        live: np.ndarray = first <= last
         return live
 
     @property
@@ -282,7 +345,7 @@ def _new_results(n: int, n_numbers: int) -> ta.Results:
     whole = np.zeros(n * n_numbers, np.int64)
     return ta.Results(
         np.zeros(1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
-        whole, whole.view(np.float64), np.zeros(n * n_numbers, np.int32), np.zeros(n, np.int64),
+        whole, whole.view(np.float64), np.zeros(n * n_numbers, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64),
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class TrendMemory:
         self._n_graph_channels = int(sizes[ta.N_GRAPH_CHANNELS])
         self._n_stored = int(sizes[ta.N_STORED])
         self._n_indexes = int(sizes[ta.N_INDEXES])
+        self._n_lengths = int(sizes[ta.N_LENGTHS])
         self._index_states = np.array([state for state, _, _ in tables.indexed], np.int64)
         self.n_partitions = 0
         self.sums = self._new_sums(0)
@@ -61,6 +62,7 @@ class TrendMemory:
             *(np.full(n * self._n_graph_channels, ta.NEVER) for _ in range(4)),
             *(np.full(n * self._n_graphs, ta.NEVER) for _ in range(4)),
             *[np.zeros(n * self._n_windows, np.int64)],
+            *[np.zeros(n * self._n_lengths, np.int64), np.full(n * self._n_lengths, -1)],
         )  # fmt: skip
 
     def reserve_partitions(self, n: int) -> None:
@@ -99,6 +101,7 @@ class TrendMemory:
             *(chosen(array, n_channels) for array in old[9:13]),
             *(chosen(array, n_graphs) for array in old[13:17]),
             *[chosen(old.marks, self._n_windows)],
+            *[chosen(old.told_first, self._n_lengths), chosen(old.told_last, self._n_lengths)],
         )  # fmt: skip
         self._regions = np.stack([chosen(row, self._n_stored) for row in self._regions])
         limits = [chosen(array, self._n_indexes) for array in self.indexes[:4]]
@@ -267,6 +270,8 @@ class TrendMemory:
             "finished": self._table(_GRAPHS, n * self._n_graphs),
             "marks": self._table(("marks",), n * self._n_windows),
         }
+        if self._n_lengths:
+            parts["told"] = self._table(("told_first", "told_last"), n * self._n_lengths)
         start, length, _ = self._regions[:, : n * self._n_stored]
         rows = np.repeat(start - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         kept = self.vertices
@@ -287,7 +292,8 @@ class TrendMemory:
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
-        names = ("windows", "sums", "started", "finished", "marks", "regions", "vertices", "numbers")
+        names = ["windows", "sums", "started", "finished", "marks", "regions", "vertices", "numbers"]
+        names += ["told"] if self._n_lengths else []
         if "windows" in state and "marks" not in state:  # saved when events with intervals were left out
             n_marks = len(state["windows"]) * self._n_windows
             state = {**state, "marks": pa.table({"marks": np.zeros(n_marks, np.int64)})}
@@ -302,10 +308,12 @@ class TrendMemory:
             "marks": n * self._n_windows,
             "regions": n * self._n_stored,
         }
+        if self._n_lengths:
+            expected["told"] = n * self._n_lengths
         for name, size in expected.items():
             if len(state[name]) != size:
                 raise StateError(f"saved state of trends has {len(state[name])} {name}; expected {size}")
-        for part in ("windows", "sums", "started", "finished", "marks"):
+        for part in (part for part in ("windows", *expected) if part != "regions"):
             for name in state[part].column_names:
                 getattr(self.sums, name)[: len(state[part])] = state[part].column(name).to_numpy()
         length = state["regions"].column("length").to_numpy()

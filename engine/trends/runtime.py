@@ -12,6 +12,7 @@ from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Limits
 from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.sharing import graph_meaning, intake_meaning, shared_plan
+from engine.plan.trends.windows import joint_windows
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.trends.graph import TrendGraph
@@ -48,6 +49,7 @@ class TrendRuntime:
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
+        self._graph.part_windows(stream)
         self._graph.advance(stream, watermark_ms)
         closed, self._closed = self._closed, []
         evidence = self._graph.evidence.get(self.plan.groups) if self.plan.is_told else None
@@ -76,7 +78,7 @@ class TrendRuntime:
         plan = its.plan
         is_enough = set(mine.plan.numbers) <= set(plan.numbers) and mine.plan.is_told <= plan.is_told
         if not is_enough:
-            if its.is_advanced:
+            if its.is_advanced or its.plan.windows or mine.plan.windows:
                 return False
             wanted = shared_plan([plan, mine.plan])
             if wanted is None:
@@ -99,7 +101,10 @@ class TrendRuntime:
         """Whether its graph and another one differ by no more than what only one of them has; partitions are numbered
         alike then."""
         mine, groups = self._graph, self.plan.groups
-        if not mine.renumber(other) or not know_the_same(other.save(), other.plan, mine.save(), mine.plan):
+        if mine.plan.windows or not mine.renumber(other, self.plan):
+            return False
+        state, its_plan = other.of_window(self.plan)
+        if not know_the_same(state, its_plan, mine.save(), mine.plan):
             return False
         told, others = mine.evidence.get(groups), other.evidence.get(groups)
         return told is None or others is None or told.save().equals(others.save())
@@ -110,7 +115,9 @@ class TrendRuntime:
 
     def take_with(self, others: Sequence[TrendRuntime]) -> None:
         """See `engine.matching.protocol.SharesIntake`."""
-        graphs = list({id(each._graph): each._graph for each in (self, *others)}.values())
+        runtimes = (self, *others)
+        share_windows(runtimes)
+        graphs = list({id(each._graph): each._graph for each in runtimes}.values())
         if len(graphs) == 1:
             return
         names = sorted({name for graph in graphs for name in graph.plan.programs.columns})
@@ -129,7 +136,7 @@ class TrendRuntime:
 
     def save(self) -> dict[str, pa.Table]:
         """See `Runtime.save`: what it would be without those that it shares with."""
-        state = part_of(self._graph.save(), self._graph.plan, self.plan)
+        state = part_of(*self._graph.of_window(self.plan), self.plan)
         meta = {**(state["keys"].schema.metadata or {}), b"n_rejected": str(self.n_rejected).encode()}
         state["keys"] = state["keys"].replace_schema_metadata(meta)
         return {**state, "evidence": self._graph.evidence[self.plan.groups].save()} if self.plan.is_told else state
@@ -158,4 +165,25 @@ class TrendRuntime:
         return 0
 
 
-__all__ = ["TrendRuntime"]
+def share_windows(runtimes: Sequence[TrendRuntime]) -> None:
+    """Put the graphs together that differ in windows, where one has less to do than several, and all of them know the
+    same or nothing yet. One that goes on is not made anew."""
+    by_graph: dict[int, list[TrendRuntime]] = {}
+    for each in runtimes:
+        by_graph.setdefault(id(each._graph), []).append(each)
+    alike: dict[Hashable, list[list[TrendRuntime]]] = {}
+    for members in by_graph.values():
+        graph = members[0]._graph
+        if not graph.is_advanced:
+            alike.setdefault((graph.limits.trend_overlap, graph.is_new), []).append(members)
+    for groups in alike.values():
+        for plan, joint in joint_windows([members[0]._graph.plan for members in groups]):
+            graphs = [groups[number][0]._graph for number in joint]
+            whole = graphs[0].with_windows(plan, graphs)
+            if whole is not None:
+                for member in [member for number in joint for member in groups[number]]:
+                    member._n_rejected_more += member._graph.n_rejected - whole.n_rejected
+                    member.use(whole)
+
+
+__all__ = ["TrendRuntime", "share_windows"]

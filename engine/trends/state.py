@@ -66,9 +66,15 @@ def know_the_same(one: State, its: TrendPlan, other: State, others: TrendPlan) -
         query=replace(its.query, notice=its.query.notice if others.is_told else None),
     )
     mine, theirs = part_of(one, its, common), part_of(other, others, common)
+    return agree(mine, theirs, counts_events=its.ties is ast.Ties.SOURCE or its.counts_places)
+
+
+def agree(mine: State, theirs: State, *, counts_events: bool) -> bool:
+    """Whether two states with the same numbers and columns are equal bit for bit; `counts_events`: also in how many
+    events came."""
     if mine.keys() != theirs.keys():
         return False
-    if (its.ties is ast.Ties.SOURCE or its.counts_places) and _n_seen(mine) != _n_seen(theirs):
+    if counts_events and _n_seen(mine) != _n_seen(theirs):
         return False
     return all(name == "windows" or _are_equal(mine[name], theirs[name]) for name in mine) and _are_open_alike(
         mine["windows"], theirs["windows"]
@@ -145,4 +151,4 @@ def _without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table.drop_columns([name for name in columns if name in table.column_names])
 
 
-__all__ = ["State", "joined", "know_the_same", "part_of"]
+__all__ = ["State", "agree", "joined", "know_the_same", "part_of"]

@@ -96,7 +96,7 @@ class _Builder:
             contributions.add(range(len(rows), len(rows) + len(own)))
             rows += own
         keeps_columns = bool(self.programs)
-        sizes = np.zeros(14, np.int64)
+        sizes = np.zeros(16, np.int64)
         sizes[ta.N_POSITIVE] = n
         sizes[ta.N_STATES] = n + len(graphs.states)
         sizes[ta.N_NUMBERS] = plan.n_numbers
@@ -111,6 +111,8 @@ class _Builder:
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
         sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_places else 0)
         sizes[ta.N_LIMBS] = plan.n_limbs
+        sizes[ta.N_LENGTHS] = len(plan.windows)
+        sizes[ta.N_TOLD] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
         ways = [ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]
         for _ in range((plan.n_numbers - len(ways)) // max(1, plan.n_limbs)):
             ways += [*[LIMB] * (plan.n_limbs - 1), LAST_LIMB]
@@ -144,6 +146,8 @@ class _Builder:
             code=plan.programs.code,
             bounds=plan.programs.bounds,
             constants=constants,
+            told_within=_numbers(within for within, _ in plan.windows),
+            told_slide=_numbers(slide for _, slide in plan.windows),
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(

@@ -50,9 +50,11 @@ class Totals:
 
 
 class TrendTotals:
-    """Of the windows that a step closes; `plan` is that of the graph, `groups` are the key components of GROUP BY."""
+    """Of the windows that a step closes; `plan` is that of the graph, `groups` are the key components of GROUP BY;
+    `length`: the number of the windows' length among those that are told."""
 
-    def __init__(self, plan: TrendPlan, groups: tuple[int, ...]) -> None:
+    def __init__(self, plan: TrendPlan, groups: tuple[int, ...], length: int = 0) -> None:
+        self._length = length
         self._plan = plan
         self._groups = list(groups)
         self._kinds = [None, *(number.kind for number in plan.numbers)]
@@ -65,7 +67,10 @@ class TrendTotals:
         groups = keys.values(results.partition[:n_rows])[:, self._groups].tolist()
         whole, real, scale = (part[: n_rows * width].tolist() for part in results[3:6])
         marks = results.marks[:n_rows].tolist()
+        lengths = results.length[:n_rows].tolist()
         for row, window in enumerate(results.window[:n_rows].tolist()):
+            if lengths[row] != self._length:
+                continue
             at = row * width
             numbers = [self._number(k, whole[at + k], real[at + k], scale[at + k]) for k in range(n_numbers)]
             has_limbs = self._plan.n_limbs > 0 and marks[row] == 0

@@ -73,12 +73,16 @@ N_INDEXES = 10
 N_COLUMNS = 11
 N_DERIVED = 12
 N_LIMBS = 13
+N_LENGTHS = 14
+N_TOLD = 15
 
 
 class Template(NamedTuple):
     """The plan. `limbs`: of each number the first of its limbs among the numbers, 0 where it has none. Lists of
     channels (`fed_by`: that a state reads; `feeds`: that it adds to; `killed_by`: graphs that empty a channel), of
-    scans, cuts (graphs) and so on."""
+    scans, cuts (graphs) and so on. Where windows of several lengths are told (l of them, N_LENGTHS; 0: those of the
+    plan alone), theirs are `told_within` and `told_slide` (l,), in ms; WITHIN_MS is the longest, SLIDE_MS divides them
+    all, and N_TOLD is how many windows a partition may tell at one time."""
 
     sizes: Int64Array
     ways: Int64Array
@@ -109,6 +113,8 @@ class Template(NamedTuple):
     code: Int32Array
     bounds: Int32Array
     constants: Float64Array
+    told_within: Int64Array
+    told_slide: Int64Array
 
 
 # Columns of `taking`.
@@ -148,7 +154,7 @@ class Batch(NamedTuple):
 class Sums(NamedTuple):
     """Per partition: channels (p, n_channels, w, n) as numbers, those of events of the latest order apart (`late`);
     windows that are open, the latest order, and of graphs the latest starts. `marks` (p, w): what is said of the row of
-    a window, IS_EXPECTED and IS_BOUND."""
+    a window, IS_EXPECTED and IS_BOUND. `told_first`, `told_last` (p, l): the open windows of each length."""
 
     whole: Int64Array
     real: Float64Array
@@ -168,6 +174,8 @@ class Sums(NamedTuple):
     late_finished: Int64Array
     late_finished_ms: Int64Array
     marks: Int64Array
+    told_first: Int64Array
+    told_last: Int64Array
 
 
 class Vertices(NamedTuple):
@@ -205,7 +213,8 @@ class Indexes(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Closed windows: partition, window and numbers; `n_rows` (1,): how many there are. `marks`: see `Sums`."""
+    """Closed windows: partition, window and numbers; `n_rows` (1,): how many there are. `marks`: see `Sums`. `length`:
+    the number of the window's length among those that are told, 0 where there is one."""
 
     n_rows: Int64Array
     partition: Int64Array
@@ -214,10 +223,12 @@ class Results(NamedTuple):
     real: Float64Array
     scale: Int32Array
     marks: Int64Array
+    length: Int64Array
 
 
 class Scratch(NamedTuple):
-    """Numbers of the event at hand (w, n); registers and stack of programs."""
+    """Numbers of the event at hand (w, n); registers and stack of programs. `needed` (w,): 1 for windows of the event
+    of which some length is not over; asked for where several are told."""
 
     whole: Int64Array
     real: Float64Array
@@ -225,6 +236,7 @@ class Scratch(NamedTuple):
     registers: Int64Array
     aggregates: Float64Array
     stack: Float64Array
+    needed: Int64Array
 
 
 __all__ = [
@@ -252,10 +264,12 @@ __all__ = [
     "N_GRAPHS",
     "N_GRAPH_CHANNELS",
     "N_INDEXES",
+    "N_LENGTHS",
     "N_NUMBERS",
     "N_POSITIVE",
     "N_STATES",
     "N_STORED",
+    "N_TOLD",
     "N_WINDOWS",
     "OF_EVENTS",
     "OF_EXTREMES",

@@ -27,6 +27,7 @@ from engine.kernels.trends.arrays import (
     N_COLUMNS,
     N_GRAPHS,
     N_INDEXES,
+    N_LENGTHS,
     N_NUMBERS,
     N_STORED,
     N_WINDOWS,
@@ -43,14 +44,17 @@ def add_scanned(template, batch, sums, vertices, indexes, scratch, scan, at, fir
     partition = batch.partition[at]
     region = partition * template.sizes[N_STORED] + template.stored[template.scans[scan, SOURCE]]
     start = vertices.start[region]
-    place = first_in_reach(template, sums, vertices, partition, scan, first_window)
+    n_indexed = 0
     index = template.scans[scan, INDEX]
     if index >= 0:
         entry = partition * template.sizes[N_INDEXES] + index
         if indexes.limit[entry] > 0:
             _enter_earlier(template, sums, vertices, indexes, entry, index, start, region, batch.order[at], partition)
             _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_window, last_window)
-            place = max(place, start + min(indexes.limit[entry], vertices.length[region]))
+            n_indexed = min(indexes.limit[entry], vertices.length[region])
+    if n_indexed == vertices.length[region]:
+        return
+    place = max(start + n_indexed, first_in_reach(template, sums, vertices, partition, scan, first_window))
     first, last = template.scans[scan, FIRST_COMPARED], template.scans[scan, LAST_COMPARED]
     first_program, last_program = template.scans[scan, FIRST_PROGRAM], template.scans[scan, LAST_PROGRAM]
     spare = vertices.columns.shape[1] - 1
@@ -119,13 +123,19 @@ def _add_vertex(template, vertices, scratch, other, first_window, last_window):
     n_numbers = template.sizes[N_NUMBERS]
     for window in range(first_window, min(last_window, vertices.last_window[other]) + 1):
         source = (other * n_windows + window - vertices.first_window[other]) * n_numbers
-        if vertices.whole[source] != 0:
+        if vertices.whole[source] != 0 and is_needed(template, scratch, window - first_window):
             for number in range(n_numbers):
                 put_together(
                     template.ways[number], scratch.whole, scratch.real, scratch.scale,
                     (window - first_window) * n_numbers + number,
                     vertices.whole, vertices.real, vertices.scale, source + number,
                 )  # fmt: skip
+
+
+@inlined
+def is_needed(template, scratch, window):
+    """Whether the window of the event, from its first one on, is not over for all lengths that are told."""
+    return template.sizes[N_LENGTHS] == 0 or scratch.needed[window] != 0
 
 
 # ------------------------------------------------------------------- the index
@@ -187,7 +197,11 @@ def _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_windo
         place = indexes.start[entry] + node - 1
         for window in range(first_window, last_window + 1):
             slot = place * n_windows + window % n_windows
-            if indexes.window[slot] == window and indexes.whole[slot * n_numbers] != 0:
+            if (
+                indexes.window[slot] == window
+                and indexes.whole[slot * n_numbers] != 0
+                and is_needed(template, scratch, window - first_window)
+            ):
                 for number in range(n_numbers):
                     put_together(
                         template.ways[number], scratch.whole, scratch.real, scratch.scale,
@@ -213,4 +227,4 @@ def _n_admitted(indexes, entry, value, equal):
     return low
 
 
-__all__ = ["add_scanned", "compare", "first_in_reach", "programs_hold"]
+__all__ = ["add_scanned", "compare", "first_in_reach", "is_needed", "programs_hold"]

@@ -24,11 +24,13 @@ from engine.kernels.trends.arrays import (
     N_GRAPH_CHANNELS,
     N_GRAPHS,
     N_INDEXES,
+    N_LENGTHS,
     N_LIMBS,
     N_NUMBERS,
     N_POSITIVE,
     N_STATES,
     N_STORED,
+    N_TOLD,
     N_WINDOWS,
     NEVER,
     NUMBER,
@@ -38,10 +40,10 @@ from engine.kernels.trends.arrays import (
     OF_WHOLE_VALUES,
     REACHED_BY,
     SLIDE_MS,
-    SOURCE,
     WITHIN_MS,
 )
-from engine.kernels.trends.edges import add_scanned, first_in_reach
+from engine.kernels.trends.edges import add_scanned
+from engine.kernels.trends.lengths import is_needed, is_told, need_windows, open_lengths, sum_up, tell_lengths
 from engine.kernels.trends.numbers import add_product, add_times, enter_extreme, put_together
 from engine.kernels.trends.together import contribute_together, end_of_run
 
@@ -62,14 +64,19 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
             last_window = (t_ms - 1) // slide_ms
             first_window = -((within_ms - t_ms) // slide_ms)
             before_ms = t_ms
+            if template.sizes[N_LENGTHS] > 0:
+                need_windows(template, scratch, t_ms, first_window, last_window)
         if last_window < first_window:  # between two windows
             at += 1
             continue
         partition = batch.partition[at]
-        if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
+        if results.n_rows[0] + template.sizes[N_TOLD] > results.window.shape[0]:
             return at
         if batch.order[at] > sums.order[partition]:
             end_order(template, sums, partition)
+            if template.sizes[N_LENGTHS] > 0:
+                tell_lengths(template, sums, vertices, results, partition, t_ms)
+                open_lengths(template, sums, partition, t_ms)
             close(template, sums, vertices, results, partition, first_window - 1)
             sums.order[partition] = batch.order[at]
             sums.first_open[partition] = first_window
@@ -81,14 +88,18 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
 
 
 @leaf
-def close_windows(template, sums, vertices, results, n_partitions, last_window, first):
-    """Close the windows up to a number in all partitions from number `first` on, when no event of them can come any
-    more; returns the number of the next partition, fewer than all where there was no room for results."""
+def close_windows(template, sums, vertices, results, n_partitions, watermark_ms, first):
+    """Close the windows that end before the watermark in all partitions from number `first` on, since no event of them
+    can come any more; returns the number of the next partition, fewer than all where there was no room for results."""
+    last_window = (watermark_ms - 1 - template.sizes[WITHIN_MS]) // template.sizes[SLIDE_MS]
     for partition in range(first, n_partitions):
         if sums.first_open[partition] > sums.last_open[partition]:
             continue
-        if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
+        if results.n_rows[0] + template.sizes[N_TOLD] > results.window.shape[0]:
             return partition
+        if template.sizes[N_LENGTHS] > 0 and is_told(template, sums, partition, watermark_ms):
+            end_order(template, sums, partition)
+            tell_lengths(template, sums, vertices, results, partition, watermark_ms)
         if sums.first_open[partition] <= last_window:
             end_order(template, sums, partition)
             close(template, sums, vertices, results, partition, last_window)
@@ -157,7 +168,7 @@ def gather(template, batch, sums, vertices, indexes, scratch, state, at, first_w
         for cut in range(begin, template.start_cut_ends[state]):
             cut_ms = max(cut_ms, sums.finished_ms[partition * n_graphs + template.start_cuts[cut]])
         for window in range(first_window, last_window + 1):
-            if cut_ms <= window * slide_ms:
+            if cut_ms <= window * slide_ms and is_needed(template, scratch, window - first_window):
                 scratch.whole[(window - first_window) * n_numbers] = 1
                 if template.sizes[N_LIMBS] > 0:
                     scratch.whole[(window - first_window) * n_numbers + template.limbs[0]] = 1
@@ -169,7 +180,7 @@ def gather(template, batch, sums, vertices, indexes, scratch, state, at, first_w
             source = (channel * n_windows + slot) * n_numbers
             target = window * n_numbers
             slot = slot + 1 if slot + 1 < n_windows else 0
-            if sums.whole[source] != 0:  # some trends
+            if sums.whole[source] != 0 and is_needed(template, scratch, window):  # some trends
                 for number in range(n_numbers):
                     put_together(
                         template.ways[number], scratch.whole, scratch.real, scratch.scale, target + number,
@@ -384,22 +395,11 @@ def close(template, sums, vertices, results, partition, last_window):
     n_channels = template.sizes[N_CHANNELS]
     for window in range(sums.first_open[partition], min(last_window, sums.last_open[partition]) + 1):
         row = results.n_rows[0]
-        for number in range(n_numbers):
-            results.whole[row * n_numbers + number] = 0
-            results.scale[row * n_numbers + number] = 0
-        for entry in range(template.end_channels.shape[0]):
-            channel = partition * n_channels + template.end_channels[entry]
-            source = (channel * n_windows + window % n_windows) * n_numbers
-            if sums.whole[source] != 0:
-                for number in range(n_numbers):
-                    put_together(
-                        template.ways[number], results.whole, results.real, results.scale, row * n_numbers + number,
-                        sums.whole, sums.real, sums.scale, source + number,
-                    )  # fmt: skip
-        for entry in range(template.end_scans.shape[0]):
-            _add_ends(template, sums, vertices, results, partition, entry, window, row)
+        is_alone = template.sizes[N_LENGTHS] == 0
+        if is_alone:
+            sum_up(template, sums, vertices, results, partition, window, row)
         mark = partition * n_windows + window % n_windows
-        if results.whole[row * n_numbers] != 0:
+        if is_alone and results.whole[row * n_numbers] != 0:
             results.marks[row] = sums.marks[mark]
             results.partition[row] = partition
             results.window[row] = window
@@ -410,27 +410,6 @@ def close(template, sums, vertices, results, partition, last_window):
             for number in range(n_numbers):
                 sums.whole[source + number] = 0
                 sums.scale[source + number] = 0
-
-
-@leaf
-def _add_ends(template, sums, vertices, results, partition, entry, window, row):
-    """What the last events of trends have that no trend of a negated pattern follows, one by one."""
-    n_windows = template.sizes[N_WINDOWS]
-    n_numbers = template.sizes[N_NUMBERS]
-    scan = template.end_scans[entry]
-    state = template.scans[scan, SOURCE]
-    region = partition * template.sizes[N_STORED] + template.stored[state]
-    end = vertices.start[region] + vertices.length[region]
-    for place in range(first_in_reach(template, sums, vertices, partition, scan, window), end):
-        if vertices.first_window[place] > window:
-            return
-        source = (place * n_windows + window - vertices.first_window[place]) * n_numbers
-        if vertices.whole[source] != 0:
-            for number in range(n_numbers):
-                put_together(
-                    template.ways[number], results.whole, results.real, results.scale, row * n_numbers + number,
-                    vertices.whole, vertices.real, vertices.scale, source + number,
-                )  # fmt: skip
 
 
 __all__ = [

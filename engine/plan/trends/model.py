@@ -148,7 +148,8 @@ class TrendPlan(TrendRowPlan):
     those that predicates read; the others are aggregated. `returning`: states of the positive template
     whose events may be read once more on the way on, where the order of events is not known. `breaking`: under
     partition contiguity all types of the schema, whose events end what goes on in their partition, with the key
-    components that they have."""
+    components that they have. `windows`: of a graph of queries with several windows these, WITHIN and SLIDE in ms; its
+    own are then as long as the longest and begin at each multiple of what divides all of them."""
 
     templates: Templates
     reads: tuple[VariableReads, ...]
@@ -159,6 +160,7 @@ class TrendPlan(TrendRowPlan):
     n_read_columns: int
     returning: frozenset[int]
     breaking: tuple[tuple[str, frozenset[int]], ...] = ()
+    windows: tuple[tuple[int, int], ...] = ()
 
     @property
     def selects(self) -> bool:

@@ -1,14 +1,13 @@
-"""Which trend queries share what: a graph, with what any of them needs propagated, or the events that they take in."""
+"""Which trend queries may share a graph, with what any of them needs propagated, or the events that they take in."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from engine.events import Int64Array
-from engine.plan.model import Plan
 from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.planner import MAX_NUMBERS
 
@@ -36,11 +35,14 @@ def intake_meaning(plan: TrendPlan) -> Hashable:
 
 def graph_meaning(plan: TrendPlan) -> Hashable:
     """Equal for queries whose graphs differ by no more than the numbers that are propagated."""
+    return plan.within_ms, plan.slide_ms, window_meaning(plan)
+
+
+def window_meaning(plan: TrendPlan) -> Hashable:
+    """Equal for queries whose graphs differ by no more than windows and the numbers that are propagated."""
     templates = (plan.templates.positive, *plan.templates.negated)
     return (
         intake_meaning(plan),
-        plan.within_ms,
-        plan.slide_ms,
         plan.query.exact_bits,
         tuple(
             tuple(tuple(sorted(part.items())) for part in (template.starts, template.ends, template.transitions))
@@ -73,45 +75,4 @@ def number_places(own: TrendPlan, shared: TrendPlan) -> Int64Array:
     return np.array([*order, *(first + limb for first in firsts if first for limb in range(own.n_limbs))], np.int64)
 
 
-@dataclass(frozen=True)
-class Shared:
-    """The other queries with which one has a graph in common, and those with which it takes in the same events."""
-
-    graph: tuple[str, ...]
-    intake: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        parts = [
-            f"one graph with {', '.join(self.graph)}" if self.graph else "",
-            f"what is taken in of the stream with {', '.join(self.intake)}" if self.intake else "",
-        ]
-        return "; ".join(filter(None, parts))
-
-    def explain(self) -> str:
-        """The same as a line of `explain`."""
-        return f"shared     {self.text}"
-
-
-def shared_by(all_plans: Mapping[str, Plan]) -> dict[str, Shared]:
-    """By name, for queries that get the same events and have no past; those that share nothing, or are not about
-    trends, are left out."""
-    plans = {name: plan for name, plan in all_plans.items() if isinstance(plan, TrendPlan)}
-    graphs = {name: graph_meaning(plan) for name, plan in plans.items()}
-    told = {graphs[name] for name, plan in plans.items() if plan.is_told}
-    intakes = {name: (intake_meaning(plan), graphs[name] in told) for name, plan in plans.items()}
-    by_graph, by_intake = dict[Hashable, list[str]](), dict[Hashable, list[str]]()
-    for name in plans:
-        by_graph.setdefault(graphs[name], []).append(name)
-        by_intake.setdefault(intakes[name], []).append(name)
-    found = {}
-    for name in plans:
-        of_graph, of_intake = by_graph[graphs[name]], by_intake[intakes[name]]
-        if len(of_intake) > 1:
-            same = tuple(other for other in of_graph if other != name)
-            found[name] = Shared(same, tuple(other for other in of_intake if other != name and other not in same))
-    return found
-
-
-__all__ = ["Shared", "graph_meaning", "intake_meaning", "number_places", "shared_by", "shared_plan"]
+__all__ = ["graph_meaning", "intake_meaning", "number_places", "shared_plan", "window_meaning"]

@@ -26,6 +26,7 @@ from math import prod
 from typing import Any
 
 from engine.errors import UnsupportedQueryError
+from engine.events import AttributeType
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.language.trend_checks import flat_parts, trend_aggregates, variables_of
@@ -427,7 +428,26 @@ def _values(
     if query.having is not None and truth(_filled(query.having, readings, group), {}, 1) is not True:
         return None
     values = {item.name: evaluate(_filled(item.expression, readings, group), {}, 1) for item in query.returns}
-    return {name: _plain(value, exact=bool(query.exact_bits)) for name, value in values.items()}
+    whole = {item.name for item in query.returns if query.exact_bits and _is_whole(item.expression, resolved)}
+    return {name: _plain(value, exact=name in whole) for name, value in values.items()}
+
+
+def _is_whole(node: Any, resolved: ResolvedQuery) -> bool:
+    """Whether EXACT keeps all digits: of counts, of whole attributes, and of what is not divided."""
+    match node:
+        case ast.TrendAggregate(function="avg"):
+            return False
+        case ast.TrendAggregate(variable=str() as variable, name=str() as name):
+            own = resolved.variables.get(variable)
+            return own is None or resolved.schema.types[own.event_type].get(name) is not AttributeType.FLOAT
+        case ast.Literal(value=value):
+            return not isinstance(value, float)
+        case ast.Negative(operand=operand):
+            return _is_whole(operand, resolved)
+        case ast.Arithmetic(op=op, left=left, right=right):
+            return op != "/" and _is_whole(left, resolved) and _is_whole(right, resolved)
+        case _:
+            return True
 
 
 def _filled(node: Any, readings: Sequence[Weighted], group: Mapping[str, object]) -> Any:

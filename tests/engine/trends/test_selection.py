@@ -13,7 +13,7 @@ from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import QueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.parallel import workers
-from engine.plan.trends.sharing import shared_by
+from engine.plan.trends.shared import shared_by
 from engine.reference import reference_output
 from engine.runtime import engine as engine_module
 from engine.runtime.engine import Engine

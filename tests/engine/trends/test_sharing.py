@@ -9,7 +9,7 @@ from engine import CompiledQuery, Engine, compile_query
 from engine.errors import QueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.plan.trends.model import TrendPlan
-from engine.plan.trends.sharing import Shared, shared_by
+from engine.plan.trends.shared import Shared, shared_by
 from engine.reference import reference_output
 from engine.trends.runtime import TrendRuntime
 from tests.engine.trends.evaluation import shown
@@ -74,6 +74,15 @@ def test_they_are_those_of_the_definitions(case: SharingCase) -> None:
         assert shown(found[query.name]) == shown(reference_output(query.resolved, case.stream))
 
 
+def test_sums_of_real_numbers_are_doubles_under_exact_also_by_definition() -> None:
+    (query,) = queries("PATTERN A+ a WITHIN 8 SLIDE 8 EXACT RETURN SUM(a.y) AS y, SUM(a.x) AS x, SUM(a.x) / 2 AS half")
+    row = {"event_id": "e", "type": "A", "t_lo_ms": 1, "t_hi_ms": 1, "source_seq": 0, "g": "u", "h": 1}
+    stream = EventBatch.from_rows([{**row, "x": 3, "y": 1e300}, {**row, "event_id": "f", "x": 4}], SCHEMA)
+    expected = {"y": 1e300, "x": 7, "half": 3.5}
+    assert [each.values for each in reference_output(query.resolved, stream)] == [expected]
+    assert [each.values for each in Engine([query], SCHEMA).process(stream, FOREVER_MS)] == [expected]
+
+
 def test_what_is_shared_is_told_and_is_what_an_engine_shares() -> None:
     texts = [
         "PATTERN A+ a WHERE a.x > 1 GROUP BY g WITHIN 9 SLIDE 3 RETURN COUNT(*)",
@@ -88,15 +97,19 @@ def test_what_is_shared_is_told_and_is_what_an_engine_shares() -> None:
     plans = {query.name: query.plan for query in compiled if isinstance(query.plan, TrendPlan)}
     told = shared_by(plans)
     assert told == {
-        "q0": Shared(("q1",), ("q2", "q5")),
-        "q1": Shared(("q0",), ("q2", "q5")),
-        "q2": Shared((), ("q0", "q1", "q5")),
+        "q0": Shared(("q1",), ("q5",), ("q2",)),
+        "q1": Shared(("q0",), ("q5",), ("q2",)),
+        "q2": Shared((), ("q5",), ("q0", "q1")),
         "q5": Shared((), ("q0", "q1", "q2")),
     }
-    assert told["q0"].explain() == "shared     one graph with q1; what is taken in of the stream with q2, q5"
-    assert told["q2"].explain() == "shared     what is taken in of the stream with q0, q1, q5"
+    assert told["q0"].explain() == (
+        "shared     one graph with q1; one graph of several windows with q2; what is taken in of the stream with q5"
+    )
+    assert told["q2"].explain() == (
+        "shared     one graph of several windows with q0, q1; what is taken in of the stream with q5"
+    )
     running = Engine(compiled, SCHEMA)
-    assert n_sharing(running) == [2, 2, 1, 1, 1, 1, 1]
+    assert n_sharing(running) == [3, 3, 3, 1, 1, 1, 1]
     assert running.shared == told
 
 

@@ -291,7 +291,9 @@ def sharing_cases(draw: st.DrawFn, max_events: int = 9, max_width_ms: int = 0) -
     key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
     strategy = "" if max_width_ms else draw(st.sampled_from(STRATEGIES))
     where = [each for each in (strategy, key, *predicates) if each]
-    windows = draw(st.lists(st.tuples(st.integers(4, 8), st.integers(1, 5)), min_size=1, max_size=2))
+    some = st.lists(st.tuples(st.integers(4, 8), st.integers(1, 5)), min_size=1, max_size=2)
+    nested = st.lists(st.sampled_from([(8, 2), (6, 2), (4, 4), (8, 4), (2, 4), (8, 8)]), min_size=2, max_size=4)
+    windows = draw(st.one_of(some, nested))
     groups = draw(st.lists(st.sampled_from(["", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]), min_size=1, max_size=2))
     ties = draw(st.sampled_from(["", "TIES SOURCE"]))
     exact = draw(st.sampled_from(["", "", "EXACT"]))
