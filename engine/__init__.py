@@ -25,19 +25,11 @@ if TYPE_CHECKING:
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.language.templates import Placeholder, placeholder_of
     from engine.matching.output.aggregates import aggregates_of_lists, register_aggregate
+    from engine.matching.output.match_row import Binding, Expectation, MatchRow, binding_json, flat_ids
     from engine.matching.output.reading.brief_rows import bindings_digest, brief_rows
     from engine.matching.output.reading.row_json import row_from_json, row_to_json
     from engine.matching.output.reading.tables import rows_schema, rows_tables
-    from engine.matching.output.rows import (
-        Binding,
-        Expectation,
-        MatchRow,
-        RowBlock,
-        RowSink,
-        binding_json,
-        flat_ids,
-        joined_rows,
-    )
+    from engine.matching.output.rows import RowBlock, RowSink, joined_rows
     from engine.matching.protocol import Limits
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
@@ -69,9 +61,9 @@ _HOMES = {
     "Distribution": "engine.plan.distribution",
     "Engine": "engine.runtime.engine",
     "Limits": "engine.matching.protocol",
-    "Binding": "engine.matching.output.rows",
-    "Expectation": "engine.matching.output.rows",
-    "MatchRow": "engine.matching.output.rows",
+    "Binding": "engine.matching.output.match_row",
+    "Expectation": "engine.matching.output.match_row",
+    "MatchRow": "engine.matching.output.match_row",
     "Method": "engine.uncertainty.existence",
     "Obstacle": "engine.plan.distribution",
     "Placeholder": "engine.language.templates",
@@ -94,10 +86,10 @@ _HOMES = {
     "output_order": "engine.runtime.row_quota",
     "row_from_json": "engine.matching.output.reading.row_json",
     "row_to_json": "engine.matching.output.reading.row_json",
-    "binding_json": "engine.matching.output.rows",
+    "binding_json": "engine.matching.output.match_row",
     "bindings_digest": "engine.matching.output.reading.brief_rows",
     "brief_rows": "engine.matching.output.reading.brief_rows",
-    "flat_ids": "engine.matching.output.rows",
+    "flat_ids": "engine.matching.output.match_row",
     "joined_rows": "engine.matching.output.rows",
     "QueryStatistics": "engine.runtime.engine",
     "ReferenceMatch": "engine.reference",

@@ -20,7 +20,7 @@ from benchmarks.shedding.workload import EVENT_OFFERS, Shape
 from engine import Engine, Limits, compile_query
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, Float64Array
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.runtime.shedding.control import OverloadControl
 from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy
 from engine.runtime.shedding.event_training import EventTraining, Judged

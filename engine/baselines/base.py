@@ -22,7 +22,8 @@ from engine.kernels.baselines.runs import N_CELLS, N_COUNTERS, N_CREATED, N_LIVE
 from engine.language import ast
 from engine.matching.output.bindings import comparable
 from engine.matching.output.listed import ListedMatches
-from engine.matching.output.rows import MatchRow, first_rows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import first_rows
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.protocol import Limits
 from engine.plan.model import PlanForm

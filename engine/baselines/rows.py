@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.matching.output.listed import ListedMatches
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.store import EventStore
 

@@ -22,7 +22,7 @@ from engine.kernels.compile.uncompiled import preparing_s, runs_as_python
 from engine.matching.work_account import WorkAccount
 
 if TYPE_CHECKING:
-    from engine.matching.output.rows import MatchRow
+    from engine.matching.output.match_row import MatchRow
     from engine.stream.columns import StreamColumns
 
 SECONDS = 2.0

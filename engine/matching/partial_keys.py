@@ -20,8 +20,8 @@ from engine.events import FOREVER_MS, BoolArray, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.brake import braked
 from engine.matching.output.listed import Matches
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.results import ALL_MATCHES, TakesMatches
-from engine.matching.output.rows import MatchRow
 from engine.matching.positioned import PositionedColumns, PositionedRows, Sequels
 from engine.matching.protocol import Limits, Runtime
 from engine.plan.model import Plan

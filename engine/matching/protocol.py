@@ -9,7 +9,8 @@ from typing import Protocol, Self, runtime_checkable
 import pyarrow as pa
 
 from engine.matching.brake import Brake
-from engine.matching.output.rows import MatchRow, RowSink
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import RowSink
 from engine.stream.columns import StreamColumns
 from engine.stream.store import MovesBack
 

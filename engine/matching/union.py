@@ -22,8 +22,9 @@ from engine.matching.output.bindings import comparable
 from engine.matching.output.bounds import limit
 from engine.matching.output.event_places import EventPlaces
 from engine.matching.output.listed import Matches, no_matches
+from engine.matching.output.match_row import EventPlace, MatchRow, RowPlace, flat_ids
 from engine.matching.output.results import ALL_MATCHES, Results, TakesMatches
-from engine.matching.output.rows import EventPlace, MatchRow, RowPlace, first_rows, flat_ids
+from engine.matching.output.rows import first_rows
 from engine.matching.output.variables import bound_variables, shapes_of
 from engine.matching.protocol import Limits, Runtime
 from engine.matching.union_branch import UnionBranch

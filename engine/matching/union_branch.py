@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Runtime
 from engine.matching.quiet import QuietSteps
 from engine.plan.model import Plan

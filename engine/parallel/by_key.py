@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import AttributeType
-from engine.matching.output.rows import MatchRow, joined_rows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import joined_rows
 from engine.matching.protocol import Runtime
 from engine.parallel.divided import Divided
 from engine.plan.model import Plan

@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import FOREVER_MS
-from engine.matching.output.rows import MatchRow, joined_rows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import joined_rows
 from engine.matching.protocol import EndsBeginning, Runtime
 from engine.parallel.by_key import ShardedRuntime
 from engine.parallel.divided import Divided

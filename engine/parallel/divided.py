@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pyarrow as pa
 
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Runtime
 from engine.stream.columns import StreamColumns
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow, joined_rows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import joined_rows
 from engine.matching.protocol import Runtime
 from engine.parallel.by_key import ShardedRuntime
 from engine.parallel.by_time import SlicedRuntime

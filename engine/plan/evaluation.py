@@ -19,10 +19,10 @@ from engine.plan.count_windows import keyed_by
 from engine.plan.distribution import own_distribution
 from engine.plan.model import Plan, PlanForm
 from engine.plan.sequence.chain_form import ChainForm, chain_form
-from engine.plan.sequence.enclosed import EnclosedForm, enclosed_form
 from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
 from engine.plan.sequence.model import SequencePlan
 from engine.plan.sequence.reads import PlanReads
+from engine.plan.sequence.single_kleene import SingleKleeneForm, single_kleene_form
 
 
 class RuntimeKind(Enum):
@@ -88,7 +88,7 @@ class PairMethod(Enum):
 
     INDEPENDENT = "independent"
     POSSIBLE = "possible"
-    ENCLOSED = "enclosed"
+    SINGLE_KLEENE = "single Kleene"
     CHAINS = "chains"
     CLASSES = "classes"
     SEARCH = "search"
@@ -104,7 +104,7 @@ class PairMethod(Enum):
 _TAKES = {
     PairMethod.INDEPENDENT: "while all kept events are precise",
     PairMethod.POSSIBLE: "while an imprecise one is kept, where the orders of events can be told apart",
-    PairMethod.ENCLOSED: "where the orders of events can be told apart",
+    PairMethod.SINGLE_KLEENE: "where the orders of events can be told apart",
     PairMethod.CHAINS: "pairs whose events fit into one pass",
     PairMethod.CLASSES: "pairs whose events have independent times, or one certain order",
     PairMethod.SEARCH: "any other pair",
@@ -119,7 +119,7 @@ class PairEvaluator:
 
     method: PairMethod
     note: str
-    form: IndependentForm | EnclosedForm | ChainForm | None = None
+    form: IndependentForm | SingleKleeneForm | ChainForm | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,8 @@ class PairEvaluators:
     @property
     def together(self) -> PairEvaluator | None:
         """The one that counts all pairs of a step together, whatever their events."""
-        return next((each for each in self.each if each.method in (PairMethod.POSSIBLE, PairMethod.ENCLOSED)), None)
+        together = (PairMethod.POSSIBLE, PairMethod.SINGLE_KLEENE)
+        return next((each for each in self.each if each.method in together), None)
 
     @property
     def one_by_one(self) -> tuple[PairMethod, ...]:
@@ -358,8 +359,8 @@ def _counting(plan: SequencePlan, independent: IndependentForm | OtherForm) -> l
     if isinstance(independent, IndependentForm) and not plan.confidence:
         note = "each Kleene event by itself, with the orders that are possible"
         found.append(PairEvaluator(PairMethod.POSSIBLE, note, independent))
-    elif isinstance(form := enclosed_form(plan), EnclosedForm):
-        found.append(PairEvaluator(PairMethod.ENCLOSED, form.note, form))
+    elif isinstance(form := single_kleene_form(plan), SingleKleeneForm):
+        found.append(PairEvaluator(PairMethod.SINGLE_KLEENE, form.note, form))
     if isinstance(chains := chain_form(plan), ChainForm):
         found.append(PairEvaluator(PairMethod.CHAINS, chains.note, chains))
     reason = f": {independent.reason}" if isinstance(independent, OtherForm) and not found else ""

@@ -19,7 +19,7 @@ from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, EventBatch
 from engine.kernels.confidence.sequences import TOLERANCE
-from engine.matching.output.rows import Binding, MatchRow, binding_json
+from engine.matching.output.match_row import Binding, MatchRow, binding_json
 
 _AFTER_EVENTS = np.iinfo(np.int32).max
 """Source rank of matches: they come after all events of the millisecond in which their last event is."""

@@ -17,7 +17,8 @@ from engine.compiled.query import CompiledQuery
 from engine.compiled.sharing import trend_sharing
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow, RowSink, joined_rows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import RowSink, joined_rows
 from engine.matching.protocol import Limits, Runtime, SharesEvents, SharesIntake, TakesSink
 from engine.matching.quiet import QuietSteps
 from engine.parallel.by_time import is_divided

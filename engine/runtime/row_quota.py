@@ -23,8 +23,8 @@ from engine.language import ast
 from engine.matching.output.bindings import comparable
 from engine.matching.output.event_places import EventPlaces
 from engine.matching.output.forms import NO_OPENER, NO_WINDOW, RANKED_DIGITS, Window, as_window
+from engine.matching.output.match_row import EventPlace, MatchRow, RowEnds
 from engine.matching.output.reading.row_json import plain, row_from_json, row_to_json
-from engine.matching.output.rows import EventPlace, MatchRow, RowEnds
 
 _STATE_VERSION = 1
 

@@ -13,7 +13,8 @@ from engine.kernels.compile.cache import kernels_are_compiled, mark_compiled
 from engine.kernels.compile.processes import CompiledKernels
 from engine.kernels.compile.uncompiled import run_compiled
 from engine.kernels.shedding.trees import LEAF
-from engine.matching.output.rows import MatchRow, RowBlock
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import RowBlock
 from engine.runtime.compiling import compiling_beside
 from engine.runtime.engine import Engine
 from engine.runtime.shedding.control import OverloadControl

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import FOREVER_MS, Int64Array
 from engine.kernels.trends.arrays import FIRST_REACHED, LAST_REACHED, REACHED_BY
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.plan.trends.model import TrendPairPlan, TrendPlan
 from engine.stream.columns import StreamColumns

@@ -13,7 +13,7 @@ from engine.events import AttributeType
 from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
 from engine.language import ast
-from engine.matching.output.rows import Expectation, MatchRow
+from engine.matching.output.match_row import Expectation, MatchRow
 from engine.plan.trends.model import Number, NumberKind, TrendRowPlan
 from engine.stream.interner import Interner
 from engine.trends.evidence import TrendEvidence

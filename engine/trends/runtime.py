@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import FOREVER_MS
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.plan.trends.model import TrendPlan
 from engine.plan.trends.sharing import graph_meaning, intake_meaning, shared_plan

@@ -14,7 +14,7 @@ from benchmarks.imprecise.hadoop import cases
 from benchmarks.workloads.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from engine import Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.reference.rows.output import ReferenceRow, reference_output
 
 TINY = Cluster(

@@ -14,7 +14,7 @@ from engine import MatchRow, reference_output
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
-from engine.matching.output.rows import flat_ids
+from engine.matching.output.match_row import flat_ids
 from engine.reference import ReferenceRow
 from tests.conformance.ways import AUTOMATON, AUTOMATON_CUT, BASELINES_CUT, COMPILED, CUT, Setting, rows_by
 from tests.engine.strategies import Case, Delivery

@@ -50,17 +50,17 @@ def test_the_evaluators_of_pairs() -> None:
     selected = f"SEQ(A a, B+ b[], C c) {any_match} {{ [k] AND b[i].x > a.x }} WITHIN 9"
     stepwise = f"SEQ(A a, B+ b[], C c) {any_match} {{ b[i].x > avg(b[..i-1].x) }} WITHIN 9"
     chained = f"SEQ(A a, B+ b[], C c) {any_match} {{ b[i].x > b[i-1].x }} WITHIN 9"
-    enclosed = f"SEQ(A a, A d, B+ b[], C c) {any_match} WITHIN 9"
+    single_kleene = f"SEQ(A a, A d, B+ b[], C c) {any_match} WITHIN 9"
     two = f"SEQ(A a, B+ b[], C+ c[], A d) {any_match} WITHIN 9"
     assert methods(selected) == [m.INDEPENDENT, m.LISTING]
     assert methods(f"{selected} OUTPUT COUNT") == [m.INDEPENDENT, m.POSSIBLE, m.CHAINS, m.CLASSES, m.SEARCH]
-    sure = [m.INDEPENDENT, m.ENCLOSED, m.CHAINS, m.CLASSES, m.SEARCH]
+    sure = [m.INDEPENDENT, m.SINGLE_KLEENE, m.CHAINS, m.CLASSES, m.SEARCH]
     assert methods(f"{selected} CONFIDENCE >= 0.5 OUTPUT COUNT") == sure
     assert methods(f"{selected} SELECT FIRST OUTPUT COUNT") == [m.PRECISE_LISTING, m.LISTING]
     assert methods(f"{stepwise} OUTPUT COLLAPSED") == [m.CLASSES, m.SEARCH]
     assert methods(f"{chained} OUTPUT COLLAPSED") == [m.CHAINS, m.CLASSES, m.SEARCH]
-    assert methods(f"{enclosed} OUTPUT COLLAPSED") == [m.ENCLOSED, m.CLASSES, m.SEARCH]
-    assert methods(enclosed) == [m.PRECISE_LISTING, m.LISTING]
+    assert methods(f"{single_kleene} OUTPUT COLLAPSED") == [m.SINGLE_KLEENE, m.CLASSES, m.SEARCH]
+    assert methods(single_kleene) == [m.PRECISE_LISTING, m.LISTING]
     assert methods(f"{two} OUTPUT COLLAPSED") == [m.CLASSES, m.SEARCH]
 
 

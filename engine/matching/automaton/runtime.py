@@ -28,8 +28,8 @@ from engine.matching.automaton.stored_events import StoredWorth
 from engine.matching.brake import braked
 from engine.matching.deduplication import distinct
 from engine.matching.output.listed import Cut, ListedMatches, Matches
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.results import Results, TakesMatches
-from engine.matching.output.rows import MatchRow
 from engine.matching.output.variables import shapes_of
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.protocol import Limits

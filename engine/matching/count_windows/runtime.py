@@ -28,8 +28,9 @@ from engine.matching.deduplication import distinct
 from engine.matching.factory import partition_runtime
 from engine.matching.output.bounds import limit
 from engine.matching.output.listed import Matches, no_matches
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.results import Results
-from engine.matching.output.rows import MatchRow, first_rows, joined_rows
+from engine.matching.output.rows import first_rows, joined_rows
 from engine.matching.output.variables import bound_variables, shapes_of
 from engine.matching.positioned import PositionedColumns, PositionedRows, Sequels
 from engine.matching.protocol import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from engine.matching.output.rows import Binding
+from engine.matching.output.match_row import Binding
 from engine.plan.model import BoundVariable
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.output.rows import EventPlace
+from engine.matching.output.match_row import EventPlace
 
 _COLUMNS = ("event_id", "t_lo_ms", "source_rank", "source_seq")
 _MANY = 64

@@ -34,8 +34,9 @@ from engine.matching.output.forms import (
 )
 from engine.matching.output.listed import Matches, no_matches
 from engine.matching.output.listing_order import listing_order
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.formed_rows import FormedRows, Spelling, capped
-from engine.matching.output.rows import MatchRow, joined_rows
+from engine.matching.output.rows import joined_rows
 from engine.matching.output.selection import Consumption, first_of_each_end
 from engine.matching.output.windows import Windows, windows_of
 from engine.matching.protocol import Limits

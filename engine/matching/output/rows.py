@@ -1,137 +1,18 @@
-"""What matching returns: one row per match, or per (first, last) pair of events for collapsed and counted output."""
+"""What matching returns: rows in blocks, which are made when somebody asks for them, and where they go."""
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias, overload
+from typing import overload
 
 import pyarrow as pa
 
-from engine.events import Value
-from engine.matching.output.reading.arrow import encoded
-from engine.uncertainty.existence import AtLeastOne, at_least_one
-from engine.uncertainty.possibilities import Possibilities
-
-Binding: TypeAlias = "tuple[str | Binding, ...]"
-"""Event ids of one variable; of one in repeated groups, one entry per iteration (nested by depth)."""
-
-
-class Expectation(StrEnum):
-    """What the numbers of a row about trends are, where it depends on unknown times which trends there are."""
-
-    EXPECTED = "expected"
-    """Counts and sums are expected values over all possible worlds."""
-    UPPER_BOUND = "upper bound"
-    """Of counts, and of sums of values that are not negative; too many events overlapped to be told apart."""
-
-
-class RowEnds(NamedTuple):
-    """What tells the place of a row: the ids of its first and its last event, and which event opened its window, where
-    one did (its place in the stream; -1: none)."""
-
-    first: str
-    last: str
-    opener: int
-
-
-EventPlace = tuple[int, int, int, str]
-"""t_lo_ms, source_rank, source_seq and id of an event: the order of the stream."""
-
-RowPlace = tuple[EventPlace, EventPlace]
-"""Of the last and of the first event of a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatchRow:
-    """One row of a query's output.
-
-    `key`: the partition key as (attribute, value) pairs, () without one. `first_lo_ms` to `last_hi_ms`: from the
-    earliest possible time of the first event to the latest of the last one. `bindings`: event ids by variable, of the
-    match (OUTPUT ALL, SETS, TOP) or of the best match behind the row (COLLAPSED, COUNT), with its `confidence`
-    (1.0 for precise events). `values`: RETURN. `count`: matches behind the row; a lower bound unless `count_exact`.
-    `candidates` (COLLAPSED): ids per variable that occur in a match, or may do so unless `exact`. `capped`: a limit or
-    the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
-    query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
-    is precise. `n_events`: of a row about trends that people are told of, the events that its trends come to, of
-    which `bindings` then has the first and the last ones. `expected`: of a row about trends over events whose times are
-    intervals, None where these leave nothing open. `possible`: the matches behind the row by what they
-    demand of a world, where `Limits.possibilities` asks for them and none of them is certain. `ends`: of forms over
-    listed matches. `place`: where the row stands in output order, of queries with LIMIT or TOP. These three are no
-    part of what makes rows equal.
-    """
-
-    query: str
-    key: tuple[tuple[str, Value], ...]
-    first_lo_ms: int
-    last_hi_ms: int
-    bindings: Mapping[str, Binding]
-    confidence: float
-    values: Mapping[str, Value]
-    count: int = 1
-    count_exact: bool = True
-    candidates: Mapping[str, tuple[str, ...]] | None = None
-    exact: bool = True
-    capped: bool = False
-    window: tuple[int, int] | None = None
-    last_lo_ms: int | None = None
-    n_events: int | None = None
-    expected: Expectation | None = None
-    possible: Possibilities | None = field(default=None, compare=False, repr=False)
-    ends: RowEnds | None = field(default=None, compare=False, repr=False)
-    place: RowPlace | None = field(default=None, compare=False, repr=False)
-
-    def without_events(self) -> MatchRow:
-        """For whom they are nothing but an identity (see `brief_rows`)."""
-        return replace(self, bindings={}, candidates=None, possible=None)
-
-    @property
-    def is_of_trends(self) -> bool:
-        """Whether it is about all trends of a window; the events that come with it are a sample."""
-        return self.window is not None and (self.n_events is not None or not self.bindings)
-
-    @property
-    def event_ids(self) -> tuple[str, ...]:
-        """The ids of all events of the match, variable by variable in pattern order."""
-        return tuple(event_id for binding in self.bindings.values() for event_id in flat_ids(binding))
-
-    @property
-    def possibilities(self) -> Possibilities:
-        """The matches behind the row, by their confidence alone where nothing more is known of them."""
-        if self.possible is not None:
-            return self.possible
-        is_one = self.count == 1 and self.count_exact
-        return Possibilities.known_by(float(self.confidence), float(self.confidence) if is_one else 1.0)
-
-    def at_least_one(self, seed: int = 0) -> AtLeastOne:
-        """P(at least one of the matches behind the row happened); evaluated anew at each call."""
-        return at_least_one(self.possibilities, seed=seed)
-
-
-def flat_ids(binding: Binding) -> Iterator[str]:
-    """The event ids of a binding in order, whatever its depth."""
-    for entry in binding:
-        if isinstance(entry, str):
-            yield entry
-        else:
-            yield from flat_ids(entry)
-
-
-def binding_json(binding: Binding) -> str:
-    """What `json.dumps` returns for it: quicker where ids are plain, for a match may have thousands of them."""
-    try:
-        joined = '", "'.join(binding)  # type: ignore[arg-type]  # ids of repeated groups are nested
-    except TypeError:
-        return json.dumps(binding)
-    needs_no_escape = joined.isascii() and joined.isprintable() and "\\" not in joined
-    if binding and needs_no_escape and joined.count('"') == 2 * (len(binding) - 1):
-        return f'["{joined}"]'
-    return json.dumps(binding)
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.reading.rows_as_arrow import rows_table
 
 
 class RowBlock(Sequence[MatchRow]):
@@ -207,66 +88,6 @@ class ChunkedRows(RowBlock):
         if self._made[0] != chunk:
             self._made = (chunk, self._rows(chunk * self.CHUNK))
         return self._made[1][number % self.CHUNK]
-
-
-def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
-    """Rows as an Arrow table: key, first_lo_ms, last_hi_ms, bindings, confidence, values, and what is not as usual.
-
-    key, bindings and values are structs with a field per attribute, variable (ids as lists, nested as the binding is,
-    over dictionaries; NULL where an iteration lacks its event) and RETURN item; they are typed by the rows. count,
-    count_exact, candidates, exact, capped and window are columns when one of the rows has them.
-    """
-    columns: dict[str, list[object]] = {
-        "key": [dict(row.key) for row in rows],
-        "first_lo_ms": [row.first_lo_ms for row in rows],
-        "last_hi_ms": [row.last_hi_ms for row in rows],
-        "bindings": _as_lists([row.bindings for row in rows]),
-        "confidence": [float(row.confidence) for row in rows],
-        "values": [dict(row.values) for row in rows],
-    }
-    if any(row.count != 1 or not row.count_exact or row.candidates is not None for row in rows):
-        columns["count"] = [row.count for row in rows]
-        columns["count_exact"] = [row.count_exact for row in rows]
-    if any(row.candidates is not None for row in rows):
-        columns["candidates"] = [None if row.candidates is None else dict(row.candidates) for row in rows]
-        columns["exact"] = [row.exact for row in rows]
-    if any(row.capped for row in rows):
-        columns["capped"] = [row.capped for row in rows]
-    if any(row.window is not None for row in rows):
-        columns["window_start_ms"] = [None if row.window is None else row.window[0] for row in rows]
-        columns["window_end_ms"] = [None if row.window is None else row.window[1] for row in rows]
-    table = pa.table(columns)
-    for name in ("bindings", "candidates"):
-        at = table.schema.get_field_index(name)
-        if at >= 0:
-            table = table.set_column(at, name, encoded(table.column(at)))
-    return table
-
-
-def _as_lists(bindings: Sequence[Mapping[str, Binding]]) -> list[object]:
-    """Bindings whose ids are all equally deep: an absent event, () among ids, is None."""
-    depths: dict[str, int] = {}
-    for name, binding in (item for bound in bindings for item in bound.items()):
-        depths[name] = max(depths.get(name, 0), _depth(binding))
-
-    def leveled(binding: str | Binding, depth: int) -> object:
-        return (binding or None) if depth == 0 else [leveled(each, depth - 1) for each in binding]
-
-    return [
-        {
-            name: binding if depths[name] <= 1 and () not in binding else leveled(binding, depths[name])
-            for name, binding in bound.items()
-        }
-        for bound in bindings
-    ]
-
-
-def _depth(binding: str | Binding) -> int:
-    """How many lists are around its ids; 0 without any."""
-    if isinstance(binding, str):
-        return 0
-    below = [_depth(each) for each in binding if each]
-    return 1 + max(below) if below else 0
 
 
 class MatchRows(RowBlock):
@@ -360,19 +181,4 @@ def joined_rows(parts: Iterable[Sequence[MatchRow]]) -> Sequence[MatchRow]:
     return MatchRows(parts)
 
 
-__all__ = [
-    "Binding",
-    "EventPlace",
-    "Expectation",
-    "MatchRow",
-    "MatchRows",
-    "RowBlock",
-    "RowEnds",
-    "RowPlace",
-    "RowSink",
-    "binding_json",
-    "first_rows",
-    "flat_ids",
-    "joined_rows",
-    "rows_table",
-]
+__all__ = ["MatchRows", "RowBlock", "RowSink", "first_rows", "joined_rows"]

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.matching.output.match_row import Binding, MatchRow
 from engine.matching.output.reading.arrow import coded, lists_by_step, steps_around, table_of
 from engine.matching.output.reading.match_blocks import bound_ids_of, values_of
-from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
+from engine.matching.output.rows import ChunkedRows
 from engine.matching.pairs.context import Context
 from engine.matching.pairs.counting import Counted
 from engine.plan.sequence.model import SequencePlan

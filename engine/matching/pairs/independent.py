@@ -20,9 +20,9 @@ from engine.kernels.pairs.independent_chains import find_pairs, longest_path
 from engine.kernels.pairs.independent_counting import count_pairs
 from engine.kernels.pairs.independent_listing import list_pairs
 from engine.language import ast
+from engine.matching.output.match_row import Binding
 from engine.matching.output.reading.arrow import ranges, room_for, with_ends
 from engine.matching.output.reading.match_blocks import MatchBlock
-from engine.matching.output.rows import Binding
 from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.independent import IndependentForm

@@ -17,8 +17,8 @@ from engine.kernels.pairs.independent import replay_all
 from engine.kernels.pairs.possible import COUNTED, LEFT_OUT, OTHER_FORM, count_possible
 from engine.kernels.pairs.possible_orders import MOST
 from engine.kernels.pairs.shared_search import FREE_STEPS
+from engine.matching.output.match_row import Binding
 from engine.matching.output.reading.arrow import ranges, with_ends
-from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context
 from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.counting import Counted

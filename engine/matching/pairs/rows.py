@@ -8,7 +8,8 @@ import numpy as np
 
 from engine.events import BoolArray, Int64Array, Value
 from engine.matching.output.bounds import limit
-from engine.matching.output.rows import MatchRow, first_rows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import first_rows
 from engine.matching.pairs.context import Context, Neighbourhood
 from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.listing import Listed, bound_ids

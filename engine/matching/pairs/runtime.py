@@ -27,13 +27,13 @@ from engine.matching.output.bounds import limit
 from engine.matching.output.entry_work import SpelledMatches
 from engine.matching.output.forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.output.listed import Matches
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.results import Results, TakesMatches
-from engine.matching.output.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
+from engine.matching.output.rows import RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.counted_rows import CountsTogether
 from engine.matching.pairs.counting import Counting
-from engine.matching.pairs.enclosed import EnclosedPairs
 from engine.matching.pairs.in_reach import PAIRS_COUNTED, PairsInReach
 from engine.matching.pairs.independent import IndependentPairs
 from engine.matching.pairs.listing import LISTING_TIMES, PER_MATCH, Listing, merged_sets, non_overlapping
@@ -44,12 +44,13 @@ from engine.matching.pairs.precise_listing import Deciding, PreciseListing, most
 from engine.matching.pairs.results import matches_of, matches_of_blocks
 from engine.matching.pairs.rows import ContextRows
 from engine.matching.pairs.shared_listing import Parts
+from engine.matching.pairs.single_kleene import SingleKleenePairs
 from engine.matching.protocol import Limits
 from engine.matching.stored_worth import Pair, expected_pairs
 from engine.plan.evaluation import PairEvaluators
-from engine.plan.sequence.enclosed import EnclosedForm
 from engine.plan.sequence.independent import IndependentForm
 from engine.plan.sequence.model import SequencePlan
+from engine.plan.sequence.single_kleene import SingleKleeneForm
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
@@ -414,8 +415,8 @@ class PostponedRuntime:
         match None if found is None else found.form:
             case IndependentForm() as form:
                 return PossiblePairs(self.plan, form, self.limits.work_budget, self._work)
-            case EnclosedForm() as form:
-                return EnclosedPairs(self.plan, form, self._threshold, self._work)
+            case SingleKleeneForm() as form:
+                return SingleKleenePairs(self.plan, form, self._threshold, self._work)
         return None
 
     def _counted(

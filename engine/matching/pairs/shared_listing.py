@@ -17,9 +17,9 @@ from engine.kernels.pairs.shared_search import list_shared
 from engine.kernels.pairs.state import Tables
 from engine.kernels.pairs.status import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.matching.output.forms import RANK_STEP, ranked_confidence
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.arrow import coded, lists_by_step
 from engine.matching.output.reading.match_blocks import OneByOne, values_of
-from engine.matching.output.rows import MatchRow
 from engine.matching.pairs.context import Context, refused_skew
 from engine.matching.work_account import WorkAccount
 from engine.plan.sequence.model import SequencePlan

@@ -10,8 +10,9 @@ import pyarrow as pa
 from engine.events import Int64Array
 from engine.kernels.runs import arrays as na
 from engine.matching.output.listed import ListedMatches
+from engine.matching.output.match_row import Binding, MatchRow
 from engine.matching.output.reading.arrow import coded, lists_by_step
-from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
+from engine.matching.output.rows import ChunkedRows
 from engine.matching.runs.histories import Histories
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.store import StoredEvents

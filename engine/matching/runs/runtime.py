@@ -22,8 +22,9 @@ from engine.matching.arrivals import Arrivals
 from engine.matching.brake import braked
 from engine.matching.output.entry_work import SpelledMatches
 from engine.matching.output.listed import Matches
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.results import Results, TakesMatches, needs_results
-from engine.matching.output.rows import MatchRow, first_rows, joined_rows
+from engine.matching.output.rows import first_rows, joined_rows
 from engine.matching.output_watermark import output_watermark_ms
 from engine.matching.protocol import Limits
 from engine.matching.runs.histories import Histories

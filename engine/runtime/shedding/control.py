@@ -18,7 +18,7 @@ from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, EventBatch, Int64Array
 from engine.language import ast
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunLoss, RunShedder

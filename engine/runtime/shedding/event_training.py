@@ -11,7 +11,7 @@ import numpy as np
 from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError
 from engine.events import AttributeType, EventBatch, EventSchema, Float64Array, Int64Array
-from engine.matching.output.rows import MatchRow, flat_ids
+from engine.matching.output.match_row import MatchRow, flat_ids
 from engine.runtime.shedding.droppable import droppable_types
 from engine.runtime.shedding.event_shedder import EventShedder, EventStrategy, numbers_of, types_of
 from engine.runtime.shedding.expected_once import expected_once

@@ -13,7 +13,7 @@ from app.commands.query_tests import CasesError, QueryResult, differences, read_
 from collectors.schema import load_event_types
 from engine.errors import QueryTypeError
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 
 SCHEMA = load_event_types()
 

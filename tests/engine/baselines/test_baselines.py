@@ -13,7 +13,7 @@ from engine.baselines import OVER_INTERVALS, Backtracking, Baseline, BaselineKin
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner

@@ -13,7 +13,7 @@ from engine import Engine, compile_query, fitting_events, reference_output
 from engine.baselines import OVER_INTERVALS, BaselineKind, Enumeration, Extension, make_baseline
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from tests.engine.baselines.test_baselines import feed, released, restarted

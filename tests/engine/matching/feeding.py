@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.runs.runtime import NfaRuntime
 from engine.stream.columns import StreamColumns

@@ -21,7 +21,7 @@ from engine.kernels.runs.arrays import N_CUT
 from engine.kernels.runs.nfa import RUNS_KEPT
 from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.output.bindings import comparable
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.pairs.counting import _COUNTING_TIMES, Counting
 from engine.matching.pairs.precise_listing import Deciding
 from engine.matching.pairs.runtime import PostponedRuntime

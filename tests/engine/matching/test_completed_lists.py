@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.compiled.query import compile_query
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.reference.rows.output import reference_output
 from engine.runtime.engine import Engine
 from tests.engine.matching.pairs.test_against_oracle import comparable

@@ -12,7 +12,9 @@ import pytest
 
 from engine import Engine, Limits, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow, RowBlock, RowSink, rows_table
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.reading.rows_as_arrow import rows_table
+from engine.matching.output.rows import RowBlock, RowSink
 
 SCHEMA = EventSchema({kind: {"k": AttributeType.INT, "x": AttributeType.FLOAT} for kind in "AB"})
 N_BATCHES, N = 12, 400

@@ -8,8 +8,8 @@ import pytest
 
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, EventSchema
+from engine.matching.output.match_row import Binding, Expectation, MatchRow
 from engine.matching.output.reading.row_json import row_from_json, row_to_json
-from engine.matching.output.rows import Binding, Expectation, MatchRow
 from engine.matching.protocol import Limits
 from engine.reference import reference_output
 from engine.reference.observed import observe

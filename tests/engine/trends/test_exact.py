@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.row_json import row_from_json, row_to_json
 from engine.matching.output.reading.trend_tables import trend_table
-from engine.matching.output.rows import MatchRow
 from engine.runtime.engine import Engine
 from engine.trends import memory
 from tests.engine.trends.evaluation import evaluated

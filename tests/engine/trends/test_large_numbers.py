@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.runtime.engine import Engine
 from engine.trends.numbers import Scaled, calculated, simplest
 from tests.examples import examples

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.output.rows import Expectation
+from engine.matching.output.match_row import Expectation
 from engine.matching.protocol import Limits
 from engine.reference import reference_output
 from engine.runtime.engine import Engine

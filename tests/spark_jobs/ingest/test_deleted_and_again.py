@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from deploy.minicluster import packing
+from deploy.minicluster.recording import packing
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store import job as store_job
 from spark_jobs.event_store.on_this_machine import read_few

@@ -15,7 +15,7 @@ from tests.collectors.ganglia.reports import value_packet
 from tests.collectors.jmx.daemons import T0
 
 if TYPE_CHECKING:
-    from tests.torture.drip import Tally
+    from tests.torture.campaigns.drip import Tally
 
 N_VALUES = 20
 PACKETS_S = 60.0

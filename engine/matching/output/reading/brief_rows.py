@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine.matching.output.rows import Binding, MatchRow, MatchRows, binding_json
+from engine.matching.output.match_row import Binding, MatchRow, binding_json
+from engine.matching.output.rows import MatchRows
 from engine.matching.runs.rows import RunRows
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ from engine.matching.output.bindings import bindings
 from engine.matching.output.candidates import Candidates, Collapsing, candidates_of
 from engine.matching.output.forms import NO_WINDOW, Formed
 from engine.matching.output.listed import ListedMatches, Matches
-from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, RowEnds, rows_table
+from engine.matching.output.match_row import Binding, MatchRow, RowEnds
+from engine.matching.output.reading.rows_as_arrow import rows_table
+from engine.matching.output.rows import ChunkedRows
 from engine.plan.model import BoundVariable, Plan
 from engine.stream.interner import KnownTexts
 from engine.stream.values import typed_value

@@ -19,8 +19,9 @@ import pyarrow as pa
 from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
 from engine.kernels.pairs.reading import fill_lists, list_lengths, of_pairs
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.arrow import MOST_IN_LIST, Int32Array, certainty, coded, id_each, id_lists, room_for
-from engine.matching.output.rows import MatchRow, RowBlock
+from engine.matching.output.rows import RowBlock
 from engine.plan.model import Plan
 from engine.stream.store import StoredEvents
 from engine.stream.values import column_of

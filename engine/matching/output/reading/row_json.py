@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from engine.matching.output.rows import Binding, EventPlace, Expectation, MatchRow, RowEnds
+from engine.matching.output.match_row import Binding, EventPlace, Expectation, MatchRow, RowEnds
 from engine.uncertainty.possibilities import Possibilities
 
 

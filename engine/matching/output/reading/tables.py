@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
+from engine.matching.output.match_row import Binding
 from engine.matching.output.reading.arrow import IDS
 from engine.matching.output.reading.trend_tables import trend_schema, trend_table
-from engine.matching.output.rows import Binding, MatchRows, RowBlock
+from engine.matching.output.rows import MatchRows, RowBlock
 
 _ROWS_AT_ONCE = 65_536
 _OF_SEVERAL = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT, ast.Output.SETS})

@@ -11,7 +11,7 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.output.event_places import EventPlaces
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.matching.union import UnionRuntime, merged_rows
 from engine.plan.automaton.model import AutomatonPlan

@@ -15,7 +15,7 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
 from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.automaton.stored_events import StoredWorth
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits, Runtime
 from engine.matching.shedding import DropsStored, KeepsRuns
 from engine.plan.automaton.model import AutomatonPlan

@@ -24,8 +24,8 @@ from engine.matching.output.event_places import EventPlaces
 from engine.matching.output.forms import LatestEnds
 from engine.matching.output.listed import ListedMatches, MatchedEvents, Matches
 from engine.matching.output.listing_order import listing_order
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.formed_rows import bindings_of
-from engine.matching.output.rows import MatchRow
 from engine.matching.output.selection import Consumption
 from engine.matching.output.windows import Spans
 from engine.matching.protocol import Limits

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow, flat_ids
+from engine.matching.output.match_row import MatchRow, flat_ids
 from engine.plan.automaton.model import AutomatonPlan
 from engine.reference.rows.output import ReferenceRow, reference_output
 from engine.runtime.engine import Engine

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow, MatchRows, joined_rows, rows_table
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.reading.rows_as_arrow import rows_table
+from engine.matching.output.rows import MatchRows, joined_rows
 from engine.matching.runs.rows import RunRows
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.reference.rows.output import ReferenceRow, reference_output
 from engine.runtime.engine import Engine

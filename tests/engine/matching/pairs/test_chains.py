@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
-from engine.matching.output.rows import flat_ids
+from engine.matching.output.match_row import flat_ids
 from engine.matching.protocol import Limits
 from engine.plan.sequence.chain_form import ChainForm, chain_form
 from engine.stream.interner import Interner

@@ -12,7 +12,7 @@ from engine import Engine, compile_query
 from engine.events import EventBatch, Int64Array
 from engine.kernels.pairs import pairs as postponed_pairs
 from engine.kernels.pairs import shared_search
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.pairs import in_reach as pairs_in_reach
 from engine.matching.pairs import listing as postponed_listing
 from engine.matching.pairs import possible as possible_pairs

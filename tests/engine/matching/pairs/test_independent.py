@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from engine.compiled.query import CompiledQuery, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.pairs.independent import MOST
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.match_blocks import MatchBlock
-from engine.matching.output.rows import MatchRow, RowBlock, RowSink, joined_rows, rows_table
+from engine.matching.output.reading.rows_as_arrow import rows_table
+from engine.matching.output.rows import RowBlock, RowSink, joined_rows
 from engine.matching.pairs import independent as independent_pairs
 from engine.matching.pairs.independent import IndependentBlock
 from engine.matching.protocol import Limits

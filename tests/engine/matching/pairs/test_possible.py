@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow, MatchRows
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.rows import MatchRows
 from engine.matching.pairs.counting import Counted, Counting
 from engine.matching.pairs.listing import Pair
 from engine.matching.pairs.possible import PossibleBlock

@@ -15,7 +15,7 @@ from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import EventError, StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.pairs.labels import MOST
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
 from engine.stream.interner import Interner

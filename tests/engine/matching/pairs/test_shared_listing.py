@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow, rows_table
+from engine.matching.output.match_row import MatchRow
+from engine.matching.output.reading.rows_as_arrow import rows_table
 from engine.matching.protocol import Limits
 from tests.engine.strategies import IMPRECISE, SCHEMA, streams
 from tests.examples import examples

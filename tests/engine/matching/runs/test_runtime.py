@@ -9,7 +9,7 @@ import pytest
 
 from engine import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.output.rows import Binding, MatchRow
+from engine.matching.output.match_row import Binding, MatchRow
 from engine.matching.protocol import Limits
 from engine.matching.runs.rows import RunRows
 from engine.matching.runs.runtime import NfaRuntime

@@ -14,7 +14,7 @@ from engine import compile_query
 from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
 from engine.matching.arrivals import Arrivals
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.matching.runs.runtime import NfaRuntime
 from engine.matching.shedding import KeepsRuns, RunUtilities

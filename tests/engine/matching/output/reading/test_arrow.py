@@ -16,6 +16,7 @@ from engine import Engine, RowSink, compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType
 from engine.kernels.columns.partitions import BROADCAST
+from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading import arrow, match_blocks
 from engine.matching.output.reading.arrow import (
     _FEW_TOGETHER,
@@ -29,8 +30,9 @@ from engine.matching.output.reading.arrow import (
     with_ends,
 )
 from engine.matching.output.reading.match_blocks import OneByOne
+from engine.matching.output.reading.rows_as_arrow import rows_table
 from engine.matching.output.reading.tables import rows_schema, rows_tables
-from engine.matching.output.rows import MatchRow, MatchRows, RowBlock, rows_table
+from engine.matching.output.rows import MatchRows, RowBlock
 from engine.stream.event_ids import IdColumn
 from engine.stream.interner import KnownTexts
 from engine.stream.values import keys_as_arrow, numbers_as_arrow
@@ -83,7 +85,7 @@ KINDS = {
     "IndependentBlock": (SHAPES, ("skip_till_any_match",), ("OUTPUT COLLAPSED", "OUTPUT COUNT"), PRECISE),
     "PossibleBlock": (SHAPES[:4], ("skip_till_any_match",), ("OUTPUT COLLAPSED", "OUTPUT COUNT"), IMPRECISE),
     "ListedBlock": (SHAPES, ("skip_till_any_match",), ("", "OUTPUT TOP 2 BY CONFIDENCE"), IMPRECISE),
-    "EnclosedBlock": (("SEQ(A a, B b, A+ c[], C d)",), ("skip_till_any_match",), FORMS[1:3], IMPRECISE),
+    "SingleKleeneBlock": (("SEQ(A a, B b, A+ c[], C d)",), ("skip_till_any_match",), FORMS[1:3], IMPRECISE),
     "RunRows": (SHAPES, ("skip_till_next_match", "partition_contiguity", "strict_contiguity"), ("",), PRECISE),
     "FormedRows": (SHAPES, ("skip_till_any_match", "skip_till_next_match"), FORMS[1:4], PRECISE),
 }

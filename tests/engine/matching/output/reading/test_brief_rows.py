@@ -9,7 +9,7 @@ import pytest
 
 from engine import Engine, bindings_digest, brief_rows, compile_query, joined_rows
 from engine.events import EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.runs.rows import RunRows
 
 SCHEMA = EventSchema.of({"A": {}, "B": {}, "C": {}})

@@ -15,7 +15,8 @@ from engine.events import FOREVER_MS, EventBatch
 from engine.matching.output.candidates import Collapsing, candidates_of
 from engine.matching.output.listed import ListedMatches, MatchedEvents, Matches
 from engine.matching.output.orders import Steps, has_other_orders
-from engine.matching.output.rows import RowBlock, rows_table
+from engine.matching.output.reading.rows_as_arrow import rows_table
+from engine.matching.output.rows import RowBlock
 from engine.reference.rows.output import reference_output
 from engine.runtime.engine import Engine
 from tests.engine.strategies import SCHEMA

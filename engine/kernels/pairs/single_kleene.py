@@ -1,4 +1,5 @@
-"""Pairs of a first and a last event of queries of the form S+ K S+ (`plan.sequence.enclosed`): counted in closed form.
+"""Pairs of a first and a last event of queries of the form S+ K S+, counted in closed form
+(`plan.sequence.single_kleene`).
 
 Once all single events are chosen, let c[0], ..., c[n - 1] be the candidates of the Kleene component, apart from each
 other in time. A selection of them is in order whatever lies in its middle; its confidence depends on its first and its
@@ -38,7 +39,7 @@ _STEPS_PER_CANDIDATE = 64
 `kernels.pairs.counting`, whose work is polynomial."""
 
 
-class EnclosedTables(NamedTuple):
+class SingleKleeneTables(NamedTuple):
     """each: what Kleene events must fulfil. on: int32, the programs on single events of component k are
     on[on_starts[k] : on_starts[k + 1]]. least: the least number of Kleene events."""
 
@@ -81,18 +82,18 @@ class Best(NamedTuple):
 
 
 @kernel
-def count_enclosed(
+def count_single_kleene(
     tables, events, begin_ok, take_ok, inner, inner_starts, pairs, longest_ms, threshold, most, with_candidates,
     positions, terms, account, times,
 ):  # fmt: skip
     """Count the matches of the pairs, int64 (n, 3): first, last, partition, that have confidence > 0 and >= threshold.
     Those of one last event stand together.
 
-    tables: `EnclosedTables`. inner: int64, rows that may be of each component between the ends, grouped by partition;
-    inner_starts: int64 (n_steps - 2, n_groups + 1), see `postponed_context.Groups.stacked`. longest_ms: of any
-    interval. most: pairs with matches that are looked for. with_candidates: find whether every combination in order of
-    the events in matches is one. positions: int64 (n_rows,), places in the stream: the pairs of a last event may take
-    what `account` allows at its place (`automaton.search.allowance_at`, with `terms`), a step being `times` of its
+    tables: `SingleKleeneTables`. inner: int64, rows that may be of each component between the ends, grouped by
+    partition; inner_starts: int64 (n_steps - 2, n_groups + 1), see `postponed_context.Groups.stacked`. longest_ms: of
+    any interval. most: pairs with matches that are looked for. with_candidates: find whether every combination in order
+    of the events in matches is one. positions: int64 (n_rows,), places in the stream: the pairs of a last event may
+    take what `account` allows at its place (`automaton.search.allowance_at`, with `terms`), a step being `times` of its
     steps; when that is spent its other pairs are left out, and what was counted last is a lower bound.
 
     Returns (n_cut, status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), exact bool (n,),
@@ -545,4 +546,4 @@ def _mark(choice, n, kleene):
             choice.used[choice.closure[k]] = True
 
 
-__all__ = ["EnclosedTables", "count_enclosed"]
+__all__ = ["SingleKleeneTables", "count_single_kleene"]

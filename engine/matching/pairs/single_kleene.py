@@ -1,4 +1,4 @@
-"""Pairs of queries of the form S+ K S+ (`engine.plan.sequence.enclosed`): counted by one kernel call for all of a step.
+"""Pairs of queries of the form S+ K S+ (`engine.plan.sequence.single_kleene`): one kernel call counts all of a step.
 
 The part of `PostponedRuntime` that serves their collapsed and counted rows, whatever the threshold.
 """
@@ -11,24 +11,24 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.pairs.enclosed import EnclosedTables, count_enclosed
 from engine.kernels.pairs.independent import MOST
 from engine.kernels.pairs.paths import replay_steps
 from engine.kernels.pairs.possible import COUNTED, OTHER_FORM
+from engine.kernels.pairs.single_kleene import SingleKleeneTables, count_single_kleene
+from engine.matching.output.match_row import Binding
 from engine.matching.output.reading.arrow import ranges, with_ends
-from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.counted_rows import PairBlock
 from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.independent import independent_tables
 from engine.matching.pairs.listing import LISTING_TIMES
 from engine.matching.work_account import WorkAccount
-from engine.plan.sequence.enclosed import EnclosedForm
 from engine.plan.sequence.model import SequencePlan
+from engine.plan.sequence.single_kleene import SingleKleeneForm
 
 
-class EnclosedColumns(NamedTuple):
-    """What `count_enclosed` found of n pairs.
+class SingleKleeneColumns(NamedTuple):
+    """What `count_single_kleene` found of n pairs.
 
     pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,),
     lower bounds unless complete, bool (n,). confidences: float64 (n,). exact: bool (n,). bounds: int64 (n, 4) into
@@ -59,7 +59,7 @@ class EnclosedColumns(NamedTuple):
         return self.rows[own], self.steps[own]
 
 
-class EnclosedBlock(PairBlock[EnclosedColumns]):
+class SingleKleeneBlock(PairBlock[SingleKleeneColumns]):
     """Rows of COLLAPSED or COUNT of such queries."""
 
     def counted(self, context: Context, k: int) -> Counted:
@@ -110,10 +110,10 @@ class EnclosedBlock(PairBlock[EnclosedColumns]):
         return {step.variable: tuple(bound[step.position]) for step in self.plan.steps}
 
 
-class EnclosedPairs:
+class SingleKleenePairs:
     """Counts the pairs of one plan."""
 
-    def __init__(self, plan: SequencePlan, form: EnclosedForm, threshold: float, account: WorkAccount) -> None:
+    def __init__(self, plan: SequencePlan, form: SingleKleeneForm, threshold: float, account: WorkAccount) -> None:
         self.plan = plan
         self.form = form
         self.threshold = threshold
@@ -121,7 +121,7 @@ class EnclosedPairs:
 
     def counted(
         self, context: Context, pairs: Int64Array, most: int, *, collapsed: bool
-    ) -> tuple[EnclosedBlock, Int64Array, int]:
+    ) -> tuple[SingleKleeneBlock, Int64Array, int]:
         """A row for each of the first `most` pairs (first, last, partition) that have matches of at least this
         confidence; the numbers of the pairs before the last of these that are of another form; of how many last events
         pairs were left out, as there was nothing left for them.
@@ -135,13 +135,13 @@ class EnclosedPairs:
         inner, inner_starts = Groups.stacked(between, store)
         # Without places every event stands where the batch ends.
         positions = store.position if len(store.position) else np.full(n, store.n_seen - 1)
-        n_cut, status, counts, complete, confidences, exact, bounds, rows, steps = count_enclosed(
+        n_cut, status, counts, complete, confidences, exact, bounds, rows, steps = count_single_kleene(
             self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,
             context.longest_ms, self.threshold, most, collapsed, positions, self._account.terms, self._account.account,
             LISTING_TIMES,
         )  # fmt: skip
         first, last = pairs[:, 0], pairs[:, 1]
-        columns = EnclosedColumns(
+        columns = SingleKleeneColumns(
             pairs=pairs,
             first_lo_ms=store.t_lo_ms[first],
             last_lo_ms=store.t_lo_ms[last],
@@ -157,19 +157,19 @@ class EnclosedPairs:
         )
         order = np.flatnonzero(status == COUNTED)
         self._replay(context, columns, order)
-        block = EnclosedBlock(self.plan, store.as_it_is(), columns, collapsed, order)
+        block = SingleKleeneBlock(self.plan, store.as_it_is(), columns, collapsed, order)
         return block, np.flatnonzero(status == OTHER_FORM), int(n_cut)
 
-    def _tables(self, context: Context) -> EnclosedTables:
+    def _tables(self, context: Context) -> SingleKleeneTables:
         on = self.form.on
-        return EnclosedTables(
+        return SingleKleeneTables(
             each=independent_tables(self.plan, self.form.each, context.compiled),
             on=np.array([program for programs in on for program in programs], np.int32),
             on_starts=np.append(0, np.cumsum([len(programs) for programs in on])).astype(np.int64),
             least=self.form.least,
         )
 
-    def _replay(self, context: Context, columns: EnclosedColumns, order: Int64Array) -> None:
+    def _replay(self, context: Context, columns: SingleKleeneColumns, order: Int64Array) -> None:
         """Write what RETURN says of the match that is shown for each pair of `order`."""
         if not self.plan.returns or not len(order):
             return
@@ -182,4 +182,4 @@ class EnclosedPairs:
         )  # fmt: skip
 
 
-__all__ = ["EnclosedBlock", "EnclosedColumns", "EnclosedPairs"]
+__all__ = ["SingleKleeneBlock", "SingleKleeneColumns", "SingleKleenePairs"]

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from engine import Engine, Limits, compile_query
 from engine.events import EventBatch
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.match_row import MatchRow
 from engine.matching.pairs.counting import Counted, Counting
 from engine.matching.pairs.listing import Pair
 from engine.matching.pairs.runtime import PostponedRuntime
-from engine.plan.sequence.enclosed import EnclosedForm, enclosed_form
 from engine.plan.sequence.independent import OtherForm
+from engine.plan.sequence.single_kleene import SingleKleeneForm, single_kleene_form
 from tests.conformance.comparison import Tally, compare
 from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams
 from tests.examples import each_drawn_anew, examples
@@ -67,7 +67,7 @@ def rows_of(text: str, stream: EventBatch, *, closed: bool, limits: Limits | Non
     assert isinstance(runtime, PostponedRuntime)
     pairs = runtime._pairs
     assert pairs.together is not None
-    assert isinstance(enclosed_form(runtime.plan), EnclosedForm)
+    assert isinstance(single_kleene_form(runtime.plan), SingleKleeneForm)
     if not closed:
         runtime._form = None
         runtime._pairs = replace(pairs, each=tuple(each for each in pairs.each if each is not pairs.together))
@@ -173,13 +173,13 @@ def test_other_forms_say_why(pattern: str, reason: str) -> None:
     sequence, _, predicates = pattern.partition("{")
     where = f"skip_till_any_match {'{' + predicates if predicates else ''}"
     plan = compile_query(f"PATTERN {sequence} WHERE {where} WITHIN 20 OUTPUT COLLAPSED", SCHEMA).plan
-    form = enclosed_form(plan)
+    form = single_kleene_form(plan)
     assert isinstance(form, OtherForm)
     assert reason in form.reason
 
 
 def test_a_form_knows_its_least_number() -> None:
     plan = compile_query(f"PATTERN {PATTERNS[5]} WITHIN 20 OUTPUT COUNT", SCHEMA).plan
-    form = enclosed_form(plan)
-    assert isinstance(form, EnclosedForm)
+    form = single_kleene_form(plan)
+    assert isinstance(form, SingleKleeneForm)
     assert form.least == 2

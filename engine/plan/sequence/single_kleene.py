@@ -3,7 +3,7 @@
 The pattern is SEQ(S, ..., S, K, S, ..., S): one Kleene component K, at least one single component S on either side of
 it. Once the single events are chosen, any selection of at least so many of K's candidates is a match; only its first
 and its last event stand next to single ones. So all matches of one choice are counted by these two, without listing
-them and whatever their confidence (`kernels.pairs.enclosed`).
+them and whatever their confidence (`kernels.pairs.single_kleene`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.plan.sequence.model import SequencePlan
 
 
 @dataclass(frozen=True)
-class EnclosedForm:
+class SingleKleeneForm:
     """A plan of the form S+ K S+.
 
     each: what a Kleene event must fulfil by itself, as `independent.IndependentForm` says it; nothing else of it is of
@@ -37,16 +37,16 @@ class EnclosedForm:
     """One line for `explain`."""
 
 
-def enclosed_form(plan: SequencePlan) -> EnclosedForm | OtherForm:
+def single_kleene_form(plan: SequencePlan) -> SingleKleeneForm | OtherForm:
     """The form of a plan with OUTPUT COLLAPSED or COUNT, or why it has another."""
     try:
-        return _Enclosed(plan).enclosed()
+        return _SingleKleene(plan).single_kleene()
     except NotIndependentError as error:
         return OtherForm(str(error))
 
 
-class _Enclosed(Analysis):
-    def enclosed(self) -> EnclosedForm:
+class _SingleKleene(Analysis):
+    def single_kleene(self) -> SingleKleeneForm:
         plan = self.plan
         kleene = self._kleene()
         on = [
@@ -75,7 +75,7 @@ class _Enclosed(Analysis):
             varies=True,
             reads_last=True,
         )
-        return EnclosedForm(each, tuple(on), sizes.index(True))
+        return SingleKleeneForm(each, tuple(on), sizes.index(True))
 
     def _kleene(self) -> Step:
         plan = self.plan
@@ -87,4 +87,4 @@ class _Enclosed(Analysis):
         return kleene
 
 
-__all__ = ["EnclosedForm", "enclosed_form"]
+__all__ = ["SingleKleeneForm", "single_kleene_form"]
