@@ -293,6 +293,10 @@ def test_whether_an_open_alert_names_a_host_is_asked_of_the_alert(filled: Store)
             assert "ix_alert_hosts_page (host=?)" not in line, line
 
 
+_SORTED = ("open by state", "silenced ones to look at")
+"""Of what an index leaves: the open ones in groups, which are few; the silenced ones by id, of which some are taken."""
+
+
 @pytest.mark.parametrize("name", INDEX_OF)
 def test_each_page_walks_its_index(filled: Store, name: str) -> None:
     found = plans(filled.engine, pages(filled)[name])
@@ -303,7 +307,7 @@ def test_each_page_walks_its_index(filled: Store, name: str) -> None:
     for plan in walks:
         (used,) = re.findall(r"USING (?:COVERING )?INDEX (\w+)", plan)
         assert used in INDEX_OF[name].split("|")
-        if name != "open by state":  # grouping the open ones, which are few
+        if name not in _SORTED:
             assert "TEMP B-TREE" not in plan
         if name not in _WHOLE_IN_ORDER:
             assert plan.startswith("SEARCH"), plan
