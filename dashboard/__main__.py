@@ -5,11 +5,13 @@ OPTIONS is a JSON object of Streamlit's options by their names.
 
 from __future__ import annotations
 
+import inspect
 import json
 import pkgutil
 import signal
 import sys
 import threading
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -19,8 +21,10 @@ from starlette.types import Receive, Scope, Send
 from streamlit import file_util, net_util
 from streamlit.starlette import App
 
+from app.errors import AppError
 from app.process.spare_memory import rarely_collect
 from dashboard import views
+from dashboard.queries.list import loaded_queries
 from dashboard.request_guard import RequestGuard
 
 SCRIPT = Path(__file__).with_name("main.py")
@@ -50,10 +54,13 @@ def main(options: dict[str, Any]) -> None:
 
 
 def load_pages() -> None:
-    """Import what pages need, so that not the first viewer waits for it. A page that cannot be imported says so itself
-    when it is opened."""
+    """Import what pages need and compile the queries, so that not the first viewer waits for it. A page that cannot be
+    imported says so itself when it is opened."""
     for module in pkgutil.iter_modules(views.__path__, f"{views.__name__}."):
         import_module(module.name)
+    with suppress(AppError):  # what is wrong is told by the page that asks for it
+        loaded_queries()
+    inspect.stack()  # Streamlit asks at the first thing that it shows; Python looks for the places of all modules then
     rarely_collect()  # Streamlit looks at all objects there are after each run of a page
 
 

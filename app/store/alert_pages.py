@@ -22,11 +22,13 @@ from sqlalchemy import (
     Text,
     and_,
     cast,
+    column,
     exists,
     func,
     or_,
     select,
     tuple_,
+    values,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session, selectinload
@@ -199,6 +201,15 @@ def count(session: Session, wanted: AlertFilter, at_most: int | None, before: Cu
         if at_most is not None and n > at_most:
             return at_most, False
     return n, True
+
+
+def counts_of_jobs(session: Session, job_ids: Sequence[str], at_most: int) -> dict[str, int]:
+    """How many alerts each job has, up to `at_most`, without those that became part of another one."""
+    jobs = values(column("job_id", Text), name="jobs").data([(subject_text(job_id),) for job_id in job_ids]).cte()
+    of_job = select(AlertRow.id).where(AlertRow.job_id == jobs.c.job_id, filtered_later(AlertRow.merged_into.is_(None)))
+    n = select(func.count()).select_from(of_job.limit(at_most).correlate(jobs).subquery()).correlate(jobs)
+    found = dict(session.execute(select(jobs.c.job_id, n.scalar_subquery())).tuples().all())
+    return {job_id: found[subject_text(job_id)] for job_id in job_ids}
 
 
 def places_of(session: Session, wanted: AlertFilter) -> list[Select[int, str]]:

@@ -198,6 +198,13 @@ class Store:
         with self._reading() as session:
             return alert_pages.count(session, wanted, at_most)
 
+    def counts_of_jobs(self, job_ids: Sequence[str], at_most: int = MAX_ROWS) -> dict[str, int]:
+        """How many alerts each of these jobs has, up to `at_most`; without those that became part of another one."""
+        if not job_ids:
+            return {}
+        with self._reading() as session:
+            return alert_pages.counts_of_jobs(session, job_ids, at_most)
+
     def n_alerts(self, wanted: AlertFilter = EVERY_ALERT) -> int:
         """How many alerts the filter lets through, whatever its limit; looks at all of them."""
         with self._reading() as session:

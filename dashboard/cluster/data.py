@@ -141,8 +141,8 @@ def heat_map(grid: HostGrid, step_ms: int, aggregation: Aggregation, order: Host
     at `known_until_ms` and have no sample are left out: there cannot be one yet.
     """
     hosts = _ordered(grid, order)
-    per_row = max(1, -(-len(hosts) // MAX_ROWS))
-    n_rows = -(-len(hosts) // per_row)
+    per_row = _hosts_per_row(len(hosts))
+    n_rows = n_heat_rows(len(hosts))
     most_columns = max(1, min(MAX_COLUMNS, MAX_CELLS // max(1, n_rows)))
     bins = grid.bins.coarser(-(-grid.bins.n // most_columns))
     with_samples = np.flatnonzero(grid.weight_ms.any(axis=0))
@@ -163,6 +163,15 @@ def heat_map(grid: HostGrid, step_ms: int, aggregation: Aggregation, order: Host
     )
     full_ms = np.array([[len(row) * bins.width_ms] for row in rows], np.float64).reshape(-1, 1)
     return HeatMap(bins, rows, value, np.minimum(1.0, weight / full_ms), len(hosts), aggregation, step_ms)
+
+
+def n_heat_rows(n_hosts: int) -> int:
+    """How many rows a heat map of so many hosts has."""
+    return -(-n_hosts // _hosts_per_row(n_hosts))
+
+
+def _hosts_per_row(n_hosts: int) -> int:
+    return max(1, -(-n_hosts // MAX_ROWS))
 
 
 def heat_map_bins(from_ms: int, to_ms: int, step_ms: int) -> TimeBins:

@@ -93,10 +93,16 @@ def read_grid(log: EventSource, metric: str, from_ms: int, to_ms: int, hosts_wit
         if grid is not None:
             grid.add(mine, begin_ms, end_ms)
     if grid is not None:
-        hosts = log.last_seen("host", types=("Metric",), from_ms=from_ms, to_ms=to_ms)
-        named = _with_hosts(pa.table({"host": pa.array(sorted(hosts), pa.string())}), hosts_with)
-        grid.know(named.column("host").to_pylist())
+        grid.know(known_hosts(log, from_ms, to_ms, hosts_with))
     return grid or HostGrid(heat_map_bins(from_ms, to_ms, step_ms)), step_ms
+
+
+def known_hosts(log: EventSource, from_ms: int, to_ms: int, hosts_with: str) -> list[str]:
+    """The hosts that have a sample of any metric in the closed span, by name; see `read_grid` for `hosts_with`."""
+    hosts = log.last_seen("host", types=("Metric",), from_ms=from_ms, to_ms=to_ms)
+    named = _with_hosts(pa.table({"host": pa.array(sorted(hosts), pa.string())}), hosts_with)
+    found: list[str] = named.column("host").to_pylist()
+    return found
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,7 @@ def _nothing(columns: tuple[str, ...]) -> pa.Table:
 __all__ = [
     "Load",
     "MetricNames",
+    "known_hosts",
     "metric_names",
     "read_grid",
     "read_host",

@@ -94,7 +94,7 @@ def loaded_queries() -> KnownQueries:
     return _loaded(files_stamp(now), now)
 
 
-@st.cache_resource(show_spinner="Reading the queries", max_entries=4)
+@st.cache_resource(show_spinner=False, max_entries=4)  # the server reads them when it starts
 def _loaded(stamp: str, _settings: Settings) -> KnownQueries:
     del stamp
     return known_queries(_settings)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import pandas as pd
@@ -18,13 +18,14 @@ from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, heat_px, host_chart, load_chart
 from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import attempt_chart
-from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
+from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, n_heat_rows, natural_key
 from dashboard.cluster.hottest import LOAD, RATES, SHARES
 from dashboard.cluster.reading import (
     PAUSE_STEPS,
     PROBE_MS,
     Load,
     MetricNames,
+    known_hosts,
     metric_names,
     read_grid,
     read_host,
@@ -79,17 +80,22 @@ def page() -> None:
         return
     metric, aggregation, order, hosts_with = _choices(names)
     axis = TimeAxis(from_ms, to_ms, zone().key)
-    with st.spinner("Reading samples", show_time=True):
-        grid, step_ms = read_grid(log, metric, from_ms, to_ms, hosts_with)
     marks, n_more = read_node_marks(log, from_ms, to_ms, hosts_with)
-    grid.know(list(dict.fromkeys(marks["host"].tolist())))
-    found = heat_map(grid, step_ms, aggregation, order, min(to_ms, known[1]))
+    hosts = sorted({*known_hosts(log, from_ms, to_ms, hosts_with), *marks["host"].tolist()}, key=natural_key)
+
+    @cache  # what stands below the first screen is made when it is looked at, and by whichever part is first
+    def found() -> HeatMap:
+        with st.spinner("Reading samples", show_time=True):
+            grid, step_ms = read_grid(log, metric, from_ms, to_ms, hosts_with)
+        grid.know(list(dict.fromkeys(marks["host"].tolist())))
+        return heat_map(grid, step_ms, aggregation, order, min(to_ms, known[1]))
+
     _hottest(read_hottest(log, from_ms, to_ms, hosts_with))
     _alerts(from_ms, to_ms, axis)
-    _heat(found, metric, names.units[metric], marks, n_more, axis)
+    _heat(found, len(hosts), metric, names.units[metric], marks, n_more, axis)
     st.subheader("Spread of the load", anchor=False)
     on_sight("cluster-load", LOAD_PX, lambda: _load(read_load(log, metric, from_ms, to_ms), metric, axis))
-    _host(found, axis, log)
+    _host(found, hosts, axis, log)
 
 
 def _nothing(reason: str) -> None:
@@ -193,15 +199,20 @@ def _until_ms(alert: AlertRow, to_ms: int) -> int:
     return alert.last_seen_ms if alert.state == State.RESOLVED else max(alert.last_seen_ms, to_ms)
 
 
-def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: int, axis: TimeAxis) -> None:
+def _heat(
+    found: Callable[[], HeatMap],
+    n_hosts: int,
+    metric: str,
+    unit: str,
+    marks: pd.DataFrame,
+    n_more: int,
+    axis: TimeAxis,
+) -> None:
     st.subheader(f"{md(metric, 60)} by host", anchor=False)
-    if not found.rows:
-        st.info("No host has a sample. Take the filter of hosts away to see all.", icon=":material/filter_alt_off:")
-        return
     key, was_clicked = "heat", "heat-clicked"
 
     def clicked() -> None:
-        host = clicked_host(st.session_state[key].selection.get(SELECTION, []), found)
+        host = clicked_host(st.session_state[key].selection.get(SELECTION, []), found())
         if host is not None:
             st.session_state["host"] = host
             st.session_state[was_clicked] = True
@@ -209,16 +220,20 @@ def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: i
     def show() -> None:
         if st.session_state.pop(was_clicked, False):
             st.rerun()  # the host stands elsewhere on the page
+        shown_map = found()
+        if not shown_map.rows:
+            st.info("No host has a sample. Take the filter of hosts away to see all.", icon=":material/filter_alt_off:")
+            return
         draw(
-            heat_chart(found, metric, unit, marks, axis),
+            heat_chart(shown_map, metric, unit, marks, axis),
             on_select=clicked,
             selection_mode=SELECTION,
             key=key,
             alt=f"Heat map of {inert(metric, 60)}, hosts over time",
         )
+        st.caption(_told(shown_map) + (f" {n_more:,} further events of nodes are not drawn." if n_more else ""))
 
-    on_sight("cluster-heat", heat_px(len(found.rows)) + AROUND_PX, show)
-    st.caption(_told(found) + (f" {n_more:,} further events of nodes are not drawn." if n_more else ""))
+    on_sight("cluster-heat", heat_px(n_heat_rows(n_hosts)) + AROUND_PX, show)
 
 
 def clicked_host(points: Sequence[Mapping[str, Any]], found: HeatMap) -> str | None:
@@ -265,19 +280,22 @@ def _load(load: Load, metric: str, axis: TimeAxis) -> None:
     )
 
 
-def _host(found: HeatMap, axis: TimeAxis, log: EventSource) -> None:
+def _host(found: Callable[[], HeatMap], hosts: Sequence[str], axis: TimeAxis, log: EventSource) -> None:
     st.subheader("One host", anchor=False)
     host = st.selectbox(
         "Host",
-        sorted((host for row in found.rows for host in row), key=natural_key),
+        hosts,
         index=None,
         format_func=lambda name: inert(name, 60),
         key="host",
         bind="query-params",
         placeholder="Choose a host, or click a row of the heat map",
     )
-    if host is None:
-        return
+    if host is not None:
+        on_sight("cluster-host", HOST_PX + ATTEMPTS_PX, lambda: _one_host(host, found(), axis, log))
+
+
+def _one_host(host: str, found: HeatMap, axis: TimeAxis, log: EventSource) -> None:
     beside = next((row for row in found.rows if host in row and len(row) > 1), None)
     if beside is not None:
         st.caption(

@@ -13,7 +13,7 @@ from dashboard.events.source import LIVE, Source, chosen_source
 from dashboard.jobs.application import applications, applications_frame
 from dashboard.jobs.list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
 from dashboard.jobs.reading import n_failed_attempts, read_jobs
-from dashboard.store import AlertFilter, live_store
+from dashboard.store import live_store
 from dashboard.text import inert
 from dashboard.times import duration, local, open_span_picker, shown
 
@@ -126,7 +126,8 @@ def _n_alerts(job_ids: Iterable[str]) -> list[int] | None:
     alerts = live_store()
     if alerts is None:
         return None
-    return [alerts.count_alerts(AlertFilter(job_id=job_id, merged=False), MAX_COUNTED)[0] for job_id in job_ids]
+    counted = alerts.counts_of_jobs(list(job_ids), MAX_COUNTED)
+    return [counted[job_id] for job_id in job_ids]
 
 
 def jobs_frame(jobs: pd.DataFrame, n_failed: list[int] | None, n_alerts: list[int] | None) -> pd.DataFrame:

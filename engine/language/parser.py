@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from engine.language.syntax_errors import explain_syntax_error, unknown_strategy
 _Built = TypeVar("_Built", Query, Expression)
 
 
+@lru_cache(maxsize=256)  # who loads a folder of queries asks several times for each: types, defaults, to compile
 def parse(text: str, name: str = "query") -> Query:
     """The syntax tree of a query.
 
