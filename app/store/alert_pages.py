@@ -208,7 +208,8 @@ def counts_of_jobs(session: Session, job_ids: Sequence[str], at_most: int) -> di
     jobs = values(column("job_id", Text), name="jobs").data([(subject_text(job_id),) for job_id in job_ids]).cte()
     of_job = select(AlertRow.id).where(AlertRow.job_id == jobs.c.job_id, filtered_later(AlertRow.merged_into.is_(None)))
     n = select(func.count()).select_from(of_job.limit(at_most).correlate(jobs).subquery()).correlate(jobs)
-    found = dict(session.execute(select(jobs.c.job_id, n.scalar_subquery())).tuples().all())
+    rows = session.execute(select(jobs.c.job_id, n.scalar_subquery())).all()
+    found = {job_id: counted for job_id, counted in rows}  # noqa: C416  # rows are no tuples to the type checker
     return {job_id: found[subject_text(job_id)] for job_id in job_ids}
 
 

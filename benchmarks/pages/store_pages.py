@@ -269,6 +269,7 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
         "three queries, deep": page(queries=(common, rare, QUERIES[5][0]), after=deepest),
         "query, one day": page(queries=(rare,), **day),
         "job": page(job_id=with_job.job_id),
+        "counts of a page's jobs": lambda: store.counts_of_jobs([str(with_job.job_id)]),
         "host, deep": page(host=with_host.host, after=deepest),
         "host and query": page(host=with_host.host, queries=(rare,)),
         "host and severity": page(host=with_host.host, severities=("critical",)),
@@ -318,13 +319,13 @@ def recorded(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
 
 
 def plans(engine: Engine, work: Callable[[], object]) -> list[str]:
-    """How SQLite evaluates the SELECTs of `work`: one line per part, each plan once."""
+    """How SQLite evaluates the queries of `work`: one line per part, each plan once."""
     with recorded(engine) as statements:
         work()
     found: dict[str, None] = {}
     with engine.connect() as connection:
         for text, parameters in statements:
-            if text.lstrip().upper().startswith("SELECT"):
+            if text.lstrip().upper().startswith(("SELECT", "WITH")):
                 rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", parameters).all()
                 found["; ".join(row[3] for row in rows)] = None
     return list(found)

@@ -16,6 +16,7 @@ from dashboard.components.query_editor import query_editor, typed_text
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked, check_query
 from dashboard.queries.list import KnownQueries, default_values, loaded_queries
 from dashboard.queries.panel import run_panel
+from dashboard.static_table import show_table
 from dashboard.store import settings
 from dashboard.text import md
 
@@ -36,6 +37,9 @@ RETURN  a.job_id, a.job_name, avg(b[].period_ms) AS avg_ms, count(b[]) AS n_mapp
 
 LATE_S = 10.0
 """A request may still carry an address that this page has replaced since: so long nobody is taken to have chosen it."""
+
+MAX_FOUND = 100
+"""Attributes that are shown at once."""
 
 _REPLACED = "editor-replaced"
 """When each address that this page has replaced was."""
@@ -222,16 +226,25 @@ def _reference() -> None:
         key="editor-reference",
         help="In names, units and meanings; all words must occur.",
     )
-    frame = reference_frame(wanted)
+    frame = reference_frame(wanted) if wanted.split() else events_frame()
     if frame.empty:
         st.caption("Nothing has these words; clear the field to see everything.")
         return
-    st.dataframe(
-        frame,
-        hide_index=True,
-        height=360,
-        key="editor-reference-table",
-    )
+    drawn = frame.head(MAX_FOUND)
+    with st.container(height=360, border=False):
+        show_table({str(name): drawn[name] for name in drawn}, label="Events and attributes", broken=("Attributes",))
+        if len(frame) > len(drawn):
+            st.caption(f"The first {len(drawn)} of {len(frame):,}; more words find fewer.")
+        elif not wanted.split():
+            st.caption("Words above show what attributes mean, their units, types and sources.")
+
+
+def events_frame() -> pd.DataFrame:
+    """Every event type with the names of its attributes."""
+    found: dict[str, list[str]] = {}
+    for row in event_table():
+        found.setdefault(row.type, []).append(row.attribute)
+    return pd.DataFrame({"Event": list(found), "Attributes": [", ".join(names) for names in found.values()]})
 
 
 def reference_frame(words: str) -> pd.DataFrame:

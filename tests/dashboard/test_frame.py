@@ -363,7 +363,7 @@ def test_no_server_outside_is_asked_for_this_machines_address(monkeypatch: pytes
 
 
 def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that a viewer may open, and what they draw with; serving does not wait for it."""
+    """Those that a viewer may open, what they draw with, and the queries; serving does not wait for it."""
     from dashboard import __main__ as command
 
     loaded, may_load = Event(), Event()
@@ -384,11 +384,15 @@ def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pyt
 import json, sys
 from dashboard.__main__ import load_pages
 load_pages()
-print(json.dumps(sorted(sys.modules)))
+from dashboard.queries import list as queries
+queries.known_queries = None  # what is known by now is not read again
+names = [query.name for query in queries.loaded_queries().queries]
+print(json.dumps([sorted(sys.modules), names]))
 """
-    modules = json.loads(
-        subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout
-    )
+    run = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    modules, names = json.loads(run.stdout)
+    assert set(names) == {path.stem for path in Path("queries").glob("*.cep")}
+    assert "ScriptRunContext" not in run.stderr  # nothing of Streamlit's is asked for that only a page has
     assert {f"dashboard.views.{page.name}" for page in main.PAGES} | {"altair", "pandas", "app.store.api"} <= set(
         modules
     )

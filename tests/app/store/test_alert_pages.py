@@ -144,6 +144,10 @@ def test_pages_are_those_of_a_sorted_list(
         (row(i, **values) for i, values in enumerate(alerts)), key=lambda a: (a.start_ms, a.id), reverse=True
     )
     assert any_store.query_names() == sorted({alert.query for alert in everything})
+    jobs = ["job_none", *sorted({alert.job_id for alert in everything if alert.job_id is not None})]
+    whole = [alert.job_id for alert in everything if alert.merged_into is None]
+    assert any_store.counts_of_jobs(jobs) == {job: whole.count(job) for job in jobs}
+    assert any_store.counts_of_jobs(jobs, at_most=1) == {job: min(1, whole.count(job)) for job in jobs}
     for wanted in filters:
         expected = ids(alert for alert in everything if wanted_by(wanted, alert, hosts[alert.id]))
         assert ids(any_store.alerts(wanted)) == expected[: wanted.limit]
@@ -311,6 +315,12 @@ def test_each_page_walks_its_index(filled: Store, name: str) -> None:
             assert "TEMP B-TREE" not in plan
         if name not in _WHOLE_IN_ORDER:
             assert plan.startswith("SEARCH"), plan
+
+
+def test_alerts_of_jobs_are_counted_by_their_index(filled: Store) -> None:
+    (plan,) = plans(filled.engine, pages(filled)["counts of a page's jobs"])
+    assert re.search(r"SEARCH alerts USING (COVERING )?INDEX ix_alerts_page_job \(job_id=\?\)", plan), plan
+    assert "SCAN alerts" not in plan
 
 
 def test_deep_pages_enter_the_index_at_their_place(filled: Store) -> None:

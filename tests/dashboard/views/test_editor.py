@@ -12,6 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.queries.messages import End, EndReason, QueryRequest, ResultRow, RunLimits
+from collectors.schema import event_table
 from dashboard.events.details import bound_events_frame
 from dashboard.queries.check import OtherQueries, check_query
 from dashboard.queries.notes import notes_of_recent
@@ -19,7 +20,7 @@ from dashboard.queries.panel import pool
 from dashboard.queries.pool import QueryRun, Snapshot
 from dashboard.queries.results import as_csv, as_json_lines, job_id_of, result_frame
 from dashboard.views import editor
-from dashboard.views.editor import BLANK, MAX_URL_CHARS, reference_frame
+from dashboard.views.editor import BLANK, MAX_FOUND, MAX_URL_CHARS, events_frame, reference_frame
 from tests.dashboard.query_fixtures import (
     HOSTILE,
     SLOW,
@@ -29,6 +30,7 @@ from tests.dashboard.query_fixtures import (
     in_address,
     installation,
     rerun,
+    tables,
     texts,
     view,
 )
@@ -234,6 +236,20 @@ def test_reference_is_searched_by_all_words() -> None:
     assert len(found)
     assert all("shuffle" in " ".join(map(str, row)).lower() for row in found.to_numpy())
     assert reference_frame("no such thing").empty
+
+
+def test_the_reference_begins_with_every_event(installation: Installation) -> None:
+    frame = events_frame()
+    assert frame["Event"].tolist() == list(dict.fromkeys(row.type for row in event_table()))
+    assert frame.set_index("Event").at["JobEnd", "Attributes"].startswith("job_id, job_name, user")
+    page = view("editor")
+    assert tables(page)[0]["Event"] == frame["Event"].tolist()
+    page.text_input(key="editor-reference").set_value("host").run()
+    assert f"The first {MAX_FOUND} of {len(reference_frame('host'))}" in texts(page)
+    page.text_input(key="editor-reference").set_value("shuffle ms").run()
+    found = reference_frame("shuffle ms")
+    assert tables(page)[0]["Meaning"] == found["Meaning"].tolist()
+    assert "more words find fewer" not in texts(page)
 
 
 # ----------------------------------------------------------------------- runs
