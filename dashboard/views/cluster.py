@@ -171,6 +171,7 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
     alerts = live_store()
     if alerts is None:
         return  # what the events come from says that no alert is known
+    st.subheader("Alerts", anchor=False)
     rows = alerts.alerts(wanted)
     if not rows:
         st.caption("No alert in this span.")
