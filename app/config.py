@@ -18,8 +18,8 @@ from app.nearest_name import did_you_mean
 from app.section import key_of
 from app.settings import ENV_PREFIX, Settings, base_directory
 from app.yaml_text import load_yaml
-from collectors.base import printable
-from engine.events import lone_surrogate
+from collectors.printable import printable
+from engine.event_types import lone_surrogate
 
 DEFAULT_FILE = Path("config.yaml")
 CONFIG_VARIABLE = "CLUSTERCEP_CONFIG"

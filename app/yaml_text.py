@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from collectors.yaml_depth import ShallowFlow
-from engine.events import lone_surrogate
+from engine.event_types import lone_surrogate
 
 MERGE_TAG = "tag:yaml.org,2002:merge"
 

@@ -10,12 +10,11 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
+from collectors.printable import printable
 from engine.events import FOREVER_MS, EventBatch
 
 _T = TypeVar("_T")
 
-MAX_MESSAGE_CHARS = 500
-"""Longest problem message: names and values in it come from files, which may hold anything."""
 MAX_OF_FILE, MAX_OF_POLL = 50, 500
 """Problems of one file, and of one poll, that are told one by one."""
 MAX_BAD_RECORDS_TOLD = 20
@@ -206,14 +205,6 @@ class ProblemLog:
         drained = *self._pending, *more
         self._pending, self._left_out = [], {}
         return drained
-
-
-def printable(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
-    """`text` without control characters and undecodable bytes, cut to `max_chars`: safe to log and to show."""
-    cut = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
-    if cut.isprintable() and cut.isascii():
-        return cut
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in cut)
 
 
 def read_position(position: Mapping[str, Any], version: int, read: Callable[[Mapping[str, Any]], _T]) -> _T:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from collectors.spark.codecs import LZF_BEGINS, begin_of_text
-
 JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
 CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
 JOB_CONF = "job configuration"
@@ -28,6 +26,8 @@ CLIENT_TRACE = re.compile(rb"^.{10,200}?clienttrace: +src: ", re.MULTILINE | re.
 
 def kind_by_content(data: bytes) -> tuple[str | None, str]:
     """(kind, "") by how a file begins, or (None, why it is skipped)."""
+    from collectors.spark.codecs import LZF_BEGINS, begin_of_text  # Arrow, which names of kinds do without
+
     begin = data[:MAX_LOOKED_AT_BYTES]
     if not begin.strip():
         return None, "empty"

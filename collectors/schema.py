@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from engine.events import AttributeType, EventSchema
+from engine.event_types import AttributeType, EventSchema
 
 EVENTS_CSV = Path(__file__).with_name("events.csv")
 

@@ -23,7 +23,7 @@ from collectors.file_kinds import (
     SPARK_EVENTS,
 )
 from collectors.schema import event_table
-from collectors.spark.application import STAGE_TYPES
+from collectors.spark import STAGE_TYPES
 
 
 class Samples(Enum):

@@ -33,8 +33,8 @@ from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
-from app.event_store import EventStoreReader
 from app.event_store.folder import is_here
+from app.event_store.reader import EventStoreReader
 from app.live.assembly import event_log_folder
 from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings

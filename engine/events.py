@@ -1,4 +1,4 @@
-"""Events as columns: the schema of event types, and batches of events over Arrow.
+"""Events as columns: batches of events over Arrow.
 
 A batch holds events of any types together: header columns that every event has, and one column per attribute name,
 null where the event's type lacks it. No Python object stands for an event on a hot path.
@@ -6,10 +6,8 @@ null where the event's type lacks it. No Python object stands for an event on a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache, cached_property
 from typing import Any
 
@@ -19,6 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import EventError
+from engine.event_types import (
+    HEADER_NAMES,
+    MAX_EXACT_INT,
+    TIME_ATTRIBUTE,
+    AttributeType,
+    EventSchema,
+    lone_surrogate,
+)
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -26,31 +32,8 @@ Value = int | float | str | None
 """Of an attribute, or of a term of RETURN."""
 BoolArray = npt.NDArray[np.bool_]
 
-MAX_EXACT_INT = 2**53
-"""Numbers are compared as IEEE doubles; integers beyond this magnitude would not be exact and are refused."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
 FOREVER_MS = 2**62
 """The watermark of a source that will send nothing more."""
-
-
-class AttributeType(Enum):
-    """Types of attributes: numbers compare by value, strings by equality only."""
-
-    INT = "int"
-    FLOAT = "float"
-    STRING = "string"
-
-    @property
-    def is_number(self) -> bool:
-        """True for INT and FLOAT."""
-        return self is not AttributeType.STRING
-
-    @property
-    def arrow(self) -> pa.DataType:
-        """The Arrow type of a column of such values."""
-        return {"int": pa.int64(), "float": pa.float64(), "string": pa.string()}[self.value]
 
 
 HEADER = pa.schema(
@@ -77,57 +60,9 @@ SKEW = pa.field("skew_ms", pa.int64())
 an unknown offset, the same for all its events, between -skew_ms and skew_ms (null: 0). t_lo_ms..t_hi_ms then holds all
 times that are possible: the nominal interval, skew_ms wider on both sides; `weights` are those of the nominal times."""
 
-HEADER_NAMES: tuple[str, ...] = (*HEADER.names, SKEW.name)
-"""Names of columns that are no attributes."""
-
-TIME_ATTRIBUTE = "timestamp"
-"""Virtual attribute of every event: t_hi_ms of a precise event; of an imprecise one the latest possible time."""
-
 
 _FEW = 4
 """Pieces of a batch that are left apart until a column is read."""
-
-
-@dataclass(frozen=True)
-class EventSchema:
-    """The event types that queries may name.
-
-    `types` maps a type's name to its attributes in order. One attribute name has one type throughout the schema, so
-    that a column means the same for every event; `EventSchema.of` checks it.
-    """
-
-    types: Mapping[str, Mapping[str, AttributeType]]
-
-    @classmethod
-    def of(cls, types: Mapping[str, Mapping[str, AttributeType]]) -> EventSchema:
-        """Check and freeze `types`; raises EventError when an attribute has two types or hides a header column."""
-        seen: dict[str, tuple[str, AttributeType]] = {}
-        for type_name, attributes in types.items():
-            for name in (type_name, *attributes):
-                if lone_surrogate(name) is not None:
-                    raise EventError(f"event type {type_name!a}: {name!a} is no Unicode text")
-            for attribute, attribute_type in attributes.items():
-                if attribute in HEADER_NAMES or attribute == TIME_ATTRIBUTE:
-                    raise EventError(f"event type {type_name}: attribute {attribute} is reserved; rename it")
-                first_type, known = seen.setdefault(attribute, (type_name, attribute_type))
-                if known is not attribute_type:
-                    raise EventError(
-                        f"attribute {attribute} is {known.value} in {first_type} but {attribute_type.value} in "
-                        f"{type_name}; give one of them another name"
-                    )
-        return cls({name: dict(attributes) for name, attributes in types.items()})
-
-    @property
-    def attributes(self) -> dict[str, AttributeType]:
-        """All attribute names with their type, in order of first appearance."""
-        merged: dict[str, AttributeType] = {}
-        for attributes in self.types.values():
-            merged.update(attributes)
-        return merged
-
-    def types_with(self, attribute: str) -> frozenset[str]:
-        """Names of the types that have `attribute`."""
-        return frozenset(name for name, attributes in self.types.items() if attribute in attributes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,15 +324,6 @@ def _column(name: str, values: Any, arrow_type: pa.DataType) -> pa.Array:
         raise EventError(f"column {name}: expected {arrow_type} values: {error}") from error
     except UnicodeEncodeError as error:
         raise EventError(f"column {name}: {error.object!a} is no Unicode text; remove the lone surrogate") from None
-
-
-def lone_surrogate(text: str) -> int | None:
-    """Where half of a surrogate pair stands in a text: no character, and nothing that UTF-8 can hold. None without one.
-
-    Escapes (`\\ud83d` in JSON and YAML), and bytes that are not UTF-8 in arguments and variables, become such halves.
-    """
-    found = _SURROGATE.search(text)
-    return None if found is None else found.start()
 
 
 __all__ = [

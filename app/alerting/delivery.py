@@ -19,7 +19,8 @@ from app.alerting.receivers.errors import MESSAGE, DeliveryError, PermanentDeliv
 from app.alerting.receivers.kinds import service_of
 from app.alerting.receivers.news import News
 from app.alerting.receivers.service import Message, Service, is_resending
-from app.alerting.receivers.templates import Escapes, Template, template_of
+from app.alerting.receivers.template_values import Escapes
+from app.alerting.receivers.templates import Template, template_of
 from app.alerting.recording.episodes import digest
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.alerting.snapshots import snapshot_of

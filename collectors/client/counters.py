@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.base import printable
 from collectors.client.lines import Times
+from collectors.printable import printable
 
 MAX_BLOCK_LINES = 5_000
 """Of one job's counters, and other lines among them; beyond, they have ended."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, ProblemLog, next_watermark, printable, read_position
+from collectors.base import Collected, ProblemLog, next_watermark, read_position
 from collectors.client.console import ClientConsole, Told
 from collectors.client.lines import MARKS
 from collectors.client.reader import COUNTERS_WITHIN_MS, ConsoleReader
@@ -23,6 +23,7 @@ from collectors.logs.columns import lines_of, pattern_of, starts_of, with_mark
 from collectors.logs.tail import LogTail
 from collectors.logs.times import zone_named
 from collectors.option_checks import check_not_negative, compiled_pattern
+from collectors.printable import printable
 
 POSITION_VERSION = 1
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import tzinfo
 from typing import Any
 
-from collectors.base import ProblemLog, printable
+from collectors.base import ProblemLog
 from collectors.client import lines as of
 from collectors.client.console import MAX_JOBS, ClientConsole, OpenJob, Told, Waiting
 from collectors.client.counters import MAX_BLOCK_LINES, CounterBlock, attributes_of
@@ -21,6 +21,7 @@ from collectors.client.lines import ClientLine
 from collectors.hadoop_ids import job_of, kind_of, task_of
 from collectors.identity import lifecycle_id, record_id
 from collectors.logs.times import MAX_RAW_CHARS
+from collectors.printable import printable
 
 MAX_TEXT_CHARS, MAX_TEXT_LINES = 2_000, 60
 """Of the diagnostics of one attempt or job."""

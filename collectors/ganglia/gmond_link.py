@@ -7,10 +7,11 @@ import socket
 import zlib
 from dataclasses import dataclass
 
-from collectors.base import OptionError, SourceUnavailableError, printable
+from collectors.base import OptionError, SourceUnavailableError
 from collectors.ganglia.gmond_xml import GmondXmlError
 from collectors.network.deadlines import remaining_s
 from collectors.network.http_attempt import connected, limited
+from collectors.printable import printable
 
 DEFAULT_PORT = 8649
 _ADDRESS = re.compile(

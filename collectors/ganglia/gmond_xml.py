@@ -18,9 +18,10 @@ from xml.etree.ElementTree import ParseError
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import XMLParser
 
-from collectors.base import CollectorError, printable
+from collectors.base import CollectorError
 from collectors.metrics.normal import UNITS
 from collectors.network.deadlines import remaining_s
+from collectors.printable import printable
 
 MAX_ELEMENTS = 4_000_000
 """Some 200 a host."""

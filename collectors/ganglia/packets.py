@@ -12,7 +12,8 @@ import math
 import struct
 from dataclasses import dataclass
 
-from collectors.base import CollectorError, printable
+from collectors.base import CollectorError
+from collectors.printable import printable
 
 MAX_BYTES = 8_192
 """gmond sends 1,472 at most (`max_udp_msg_len`)."""

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from collectors.base import OptionError, SourceUnavailableError, printable
+from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.deadlines import remaining_s
 from collectors.network.http_attempt import connected, limited
+from collectors.printable import printable
 
 DEFAULT_PORT = 42217
 MAX_ANSWER_BYTES = 1 << 12

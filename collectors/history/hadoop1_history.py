@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
-from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog
 from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of, task_of
 from collectors.history.clock_offsets import ClockOffsets, skew_message
 from collectors.history.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
 from collectors.history.whole_counters import whole_counters
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
+from collectors.printable import printable
 
 STATUS = {"SUCCESS": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
 """As written -> as Hadoop 2 calls it; other states of a job are not its end."""

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog
 from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.history.clock_offsets import ClockOffsets, skew_message
 from collectors.history.whole_counters import whole_counters
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 from collectors.network.bounded_json import TooManyValuesError, loads
+from collectors.printable import printable
 
 MAX_HEADER_BYTES = 1 << 16
 MAX_HEADER_LINES = 100

@@ -13,21 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.base import (
-    Collected,
-    FinishedHistory,
-    OptionError,
-    ProblemLog,
-    SourceUnavailableError,
-    printable,
-    read_position,
-)
+from collectors.base import Collected, FinishedHistory, OptionError, ProblemLog, SourceUnavailableError, read_position
 from collectors.file_kinds import HADOOP1, JHIST, RUMEN, SPARK_EVENTS, kind_by_content
 from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.files_left_out import FilesLeftOut
 from collectors.history.jhist import JhistParser
 from collectors.history.job_conf import read_beside, settings_text
 from collectors.option_checks import check_not_negative
+from collectors.printable import printable
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog
 from collectors.counters import is_count
 from collectors.hadoop_ids import TaskKind, is_attempt, is_job, job_of
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms
 from collectors.network.bounded_json import extent, n_values
+from collectors.printable import printable
 
 MAX_JOB_VALUES = 4_000_000
 """Of a job with some 100,000 attempts."""

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from collectors.base import CollectorError, printable
+from collectors.base import CollectorError
 from collectors.jmx.readings import DaemonKind, Kind, Reading, Sample
 from collectors.network.bounded_json import TooManyValuesError, loads
 from collectors.network.http import REDIRECTS, Answer
+from collectors.printable import printable
 
 MAX_VALUES = 200_000
 """Of one answer; a NameNode's largest bean that is asked for has some thousand."""

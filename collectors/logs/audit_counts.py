@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collectors.base import printable
 from collectors.logs.times import parse_time
+from collectors.printable import printable
 
 MARK = r"audit: allowed="
 LINE = (

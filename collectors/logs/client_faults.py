@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.base import printable
+from collectors.printable import printable
 
 RELEVANT = (
     b"atanode",

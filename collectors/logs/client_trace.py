@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from collectors.base import printable
 from collectors.hadoop_ids import job_of
+from collectors.printable import printable
 
 TRANSFER = re.compile(
     r"src: (\S{1,300}), dest: (\S{1,300}), (?:volume: ([^,]{0,1000}), )?bytes: (\d{1,18}), op: (\w{1,40}), "

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, read_position
 from collectors.files import FoundFile, require_root
 from collectors.folder_watch import FolderWatch, WatchOptions
 from collectors.hadoop_ids import job_of_container, kind_of
@@ -22,6 +22,7 @@ from collectors.logs.shuffle import RELEVANT, ContainerLog, Pull
 from collectors.logs.tail import LogTail
 from collectors.logs.times import SHORTEST_RECORD, begins_with_time, parse_time, relevant_record, zone_named
 from collectors.option_checks import check_not_negative
+from collectors.printable import printable
 from engine.events import EventBatch
 
 POSITION_VERSION = 2

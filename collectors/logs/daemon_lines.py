@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.base import printable
 from collectors.exit_codes import EXIT_CODES
 from collectors.hadoop_ids import job_of_application, job_of_container
 from collectors.logs.client_trace import client_trace
+from collectors.printable import printable
 
 MAX_REMEMBERED = 10_000
 """Of each kind of thing that an earlier line told: applications, exit codes, containers that are being localised."""

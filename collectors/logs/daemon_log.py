@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, read_position
 from collectors.file_kinds import CLIENT_TRACE as CLIENT_TRACE_LINES
 from collectors.files import FoundFile, require_root, walk
 from collectors.files_left_out import FilesLeftOut
@@ -21,6 +21,7 @@ from collectors.logs.daemon_lines import CLIENT_TRACE, GOES_ON, READERS, Line, P
 from collectors.logs.tail import LogTail
 from collectors.logs.times import MAX_RAW_CHARS, LogRecord, begins_with_time, parse_record, zone_named
 from collectors.option_checks import check_not_negative, compiled_pattern
+from collectors.printable import printable
 
 POSITION_VERSION = 1
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, ProblemLog, next_watermark, printable, read_position
+from collectors.base import Collected, ProblemLog, next_watermark, read_position
 from collectors.files import FoundFile, log_of, require_root, walk
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows, clean_text
@@ -18,6 +18,7 @@ from collectors.logs.columns import lines_of
 from collectors.logs.tail import LogTail
 from collectors.logs.times import begins_with_time, parse_time, zone_named
 from collectors.option_checks import check_not_negative, compiled_pattern
+from collectors.printable import printable
 
 POSITION_VERSION = 1
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from collectors.base import OptionError, SourceUnavailableError, printable
+from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.daemon_threads import in_daemon_thread
 from collectors.network.deadlines import remaining_s
+from collectors.printable import printable
 
 SCHEME = "Negotiate"
 REFUSALS = (401, 403)

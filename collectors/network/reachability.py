@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from collectors.base import printable
+from collectors.printable import printable
 
 DOWN_POLLS = 2
 """One that did not answer at so many polls in a row is told of: a single one may be its restart."""

@@ -15,7 +15,8 @@ from typing import Any
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from collectors.base import CollectorError, printable
+from collectors.base import CollectorError
+from collectors.printable import printable
 from collectors.time_units import MAX_TIME_MS
 
 OPENMETRICS = "application/openmetrics-text"

@@ -26,7 +26,6 @@ from collectors.base import (
     ProblemLog,
     SourceUnavailableError,
     next_watermark,
-    printable,
     read_position,
 )
 from collectors.identity import record_id
@@ -35,6 +34,7 @@ from collectors.network.deadlines import remaining_s
 from collectors.network.http import REDIRECTS, Answer, HttpOptions, HttpTransport, Transport, check_url
 from collectors.network.reachability import Reachability, in_turn
 from collectors.network.side_by_side import ask_side_by_side
+from collectors.printable import printable
 from collectors.prometheus.credentials import NO_CREDENTIALS, Credentials
 from collectors.prometheus.discovery import Discovery, TargetServers
 from collectors.prometheus.exposition import ACCEPT, Exposition, ExpositionError, parse_exposition

@@ -23,17 +23,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from collectors.base import (
-    Collected,
-    Lasting,
-    OptionError,
-    ProblemLog,
-    next_watermark,
-    printable,
-    read_position,
-)
+from collectors.base import Collected, Lasting, OptionError, ProblemLog, next_watermark, read_position
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows
+from collectors.printable import printable
 from collectors.prometheus.exposition import MAX_CHOSEN, Sample
 from collectors.prometheus.readings import DEFAULT_METRICS, READINGS, Reading, ReadingSet, Value, series_key
 from collectors.prometheus.spool import Place, Record, SpoolReader

@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from collectors.base import CollectorError, OptionError, ProblemLog, printable
+from collectors.base import CollectorError, OptionError, ProblemLog
 from collectors.network.bounded_json import loads
 from collectors.network.http import Answer, check_url
 from collectors.plain_yaml import load_plain
+from collectors.printable import printable
 
 MAX_TARGETS = 10_000
 MAX_FILES = 1_000

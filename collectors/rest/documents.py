@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from collectors.base import printable
 from collectors.counters import ATTRIBUTES, is_count, read_counters
 from collectors.hadoop_ids import TaskKind, is_application, is_attempt, is_job, is_task
 from collectors.lifecycle import AttemptFacts, JobFacts, clean_text, is_time_ms, reducer_phases
 from collectors.network.bounded_json import TooManyValuesError, loads
 from collectors.network.http import REDIRECTS, Answer
+from collectors.printable import printable
 from collectors.rest.containers import Containers, read_containers
 
 ENDED_ATTEMPT = frozenset({"SUCCEEDED", "FAILED", "KILLED"})

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.base import printable
 from collectors.counters import is_count
 from collectors.exit_codes import SPARED
 from collectors.hadoop_ids import CONTAINER, is_application
 from collectors.lifecycle import period
 from collectors.network.http import Answer
+from collectors.printable import printable
 from collectors.rest.documents import Listed, count_of, host_of, objects_in, parse_document, text_of, time_of
 
 ENDED_STATES = ("FINISHED", "FAILED", "KILLED")

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from collectors.base import printable
 from collectors.hadoop_ids import application_of_job, is_application, job_of_application
 from collectors.identity import record_id
 from collectors.lifecycle import EventRows
+from collectors.printable import printable
 from collectors.rest.documents import AppFacts
 
 _MOMENT = re.compile(r"^\[[^\]]*\]\s*")

@@ -12,20 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from collectors.base import (
-    Collected,
-    ProblemLog,
-    SourceUnavailableError,
-    next_watermark,
-    printable,
-    read_position,
-)
+from collectors.base import Collected, ProblemLog, SourceUnavailableError, next_watermark, read_position
 from collectors.hadoop_ids import is_application, job_of_application
 from collectors.identity import lifecycle_id
 from collectors.lifecycle import EventRows, period
 from collectors.network.deadlines import remaining_s, within
 from collectors.network.http import Answer, HttpOptions, HttpTransport, Transport, check_url
 from collectors.option_checks import check_not_negative, check_positive
+from collectors.printable import printable
 from collectors.rest.documents import DocumentError, Listed
 from collectors.rest.timeline_documents import (
     ENDED_STATES,

@@ -12,15 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog
 from collectors.identity import lifecycle_id
 from collectors.lifecycle import EventRows, clean_text, is_time_ms, period
 from collectors.network.bounded_json import TooManyValuesError, loads
+from collectors.printable import printable
 from collectors.spark.settings import chosen_settings
 from collectors.spark.task_end import executor_figures, is_expected, reason_of, task_figures, task_status
-
-STAGE_TYPES = frozenset({"SparkStageStart", "SparkStageEnd", "SparkTaskEnd"})
-"""What is told of a stage attempt: whole, once it is over."""
 
 FIRST = "1"
 """The attempt of an application that has no others."""
@@ -385,4 +383,4 @@ def _count(record: Record, key: str) -> int | None:
     return value if value is not None and value >= 0 else None
 
 
-__all__ = ["STAGE_TYPES", "ApplicationReader", "SparkApplication"]
+__all__ = ["ApplicationReader", "SparkApplication"]

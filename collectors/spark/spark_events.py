@@ -21,7 +21,8 @@ from collectors.base import Collected, FinishedHistory, ProblemLog, next_waterma
 from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.lifecycle import clean_text
 from collectors.option_checks import check_not_negative
-from collectors.spark.application import STAGE_TYPES, ApplicationReader, SparkApplication
+from collectors.spark import STAGE_TYPES
+from collectors.spark.application import ApplicationReader, SparkApplication
 from collectors.spark.codecs import LZF_BEGINS, DamagedError, begin_of_text, codec_of
 from collectors.spark.lines import MAX_LINE_BYTES, LinePosition, ReadLines, read_lines
 from collectors.spark.log_files import ROLLED, LogFiles, Part, application_name, grouped

@@ -80,7 +80,7 @@ class RowQuota:
         self._slack_ms = (3 if any_match else 1) * query.reach_ms
         self._places = EventPlaces(query.plan.types.union(*(branch.types for branch in query.branches)))
         self._waiting: list[_Waiting] = []
-        self._n_told: dict[Window, int] = {}
+        self._n_returned: dict[Window, int] = {}
         self._limited: set[Window] = set()
 
     @classmethod
@@ -134,7 +134,7 @@ class RowQuota:
         self._waiting = []
         for window, own in by_window.items():
             own.sort(key=lambda waiting: waiting.rank)
-            room = self._most - self._n_told.get(window, 0)
+            room = self._most - self._n_returned.get(window, 0)
             if len(own) > room:
                 self._leave_out(window)
             self._waiting += own[:room]
@@ -148,7 +148,7 @@ class RowQuota:
                 by_window.setdefault(_window(row), []).append((at, row))
         found: list[tuple[int, MatchRow]] = []
         for window, own in by_window.items():
-            room = self._most - self._n_told.get(window, 0)
+            room = self._most - self._n_returned.get(window, 0)
             if len(own) <= room:
                 found += own
                 continue
@@ -195,7 +195,7 @@ class RowQuota:
         self._waiting = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) >= output_watermark_ms]
         told: list[MatchRow] = []
         for _, _, window, row in sorted(ready, key=lambda waiting: waiting.order):
-            n = self._n_told[window] = self._n_told.get(window, 0) + 1
+            n = self._n_returned[window] = self._n_returned.get(window, 0) + 1
             is_cut = n == self._most and window in self._limited
             told.append(replace(row, capped=True) if is_cut else row)
         return told
@@ -218,7 +218,7 @@ class RowQuota:
     def _forget(self, output_watermark_ms: int) -> None:
         """Forget the windows, and the places of events, that no row to come has."""
         if self._has_windows:
-            self._n_told = {window: n for window, n in self._n_told.items() if window[1] >= output_watermark_ms}
+            self._n_returned = {window: n for window, n in self._n_returned.items() if window[1] >= output_watermark_ms}
             self._limited = {window for window in self._limited if window[1] >= output_watermark_ms}
         if self.is_full:
             self._places.clear()
@@ -231,7 +231,7 @@ class RowQuota:
         """The places of events; what waits and what was told in the metadata."""
         state = {
             "n_limited": self.n_limited,
-            "told": [[window, n] for window, n in self._n_told.items()],
+            "told": [[window, n] for window, n in self._n_returned.items()],
             "limited": sorted(self._limited),
             "waiting": [row_to_json(waiting.row) for waiting in self._waiting],
         }
@@ -249,7 +249,7 @@ class RowQuota:
         saved: dict[str, Any] = json.loads(metadata[b"state"])
         self._places.restore(table)
         self.n_limited = saved["n_limited"]
-        self._n_told = {as_window(window): n for window, n in saved["told"]}
+        self._n_returned = {as_window(window): n for window, n in saved["told"]}
         self._limited = {as_window(window) for window in saved["limited"]}
         self._waiting = [self._waiting_row(row_from_json(self._name, row)) for row in saved["waiting"]]
 

@@ -340,10 +340,10 @@ class StreamColumns:
 
     def type_index(self, types: Sequence[str], rows: Int64Array | None = None) -> Int64Array:
         """For each row, or each of `rows`, the place of its type in `types`, -1 for another type."""
-        of_code = self.type_places(types)
+        of_code = self.type_numbers(types)
         return of_code[self._type_codes if rows is None else self._type_codes[rows]]
 
-    def type_places(self, types: Sequence[str]) -> Int64Array:
+    def type_numbers(self, types: Sequence[str]) -> Int64Array:
         """For each code of `types_by_row` the place of that type in `types`, -1 for another type."""
         places = {name: place for place, name in enumerate(types)}
         return np.array([places.get(name, -1) for name in self._names()], np.int64)

@@ -71,7 +71,7 @@ class KeyTable:
     def numbers(self, columns: Float64Array) -> Int64Array:
         """The partitions of these keys, float64 (width, n); new keys get new numbers."""
         numbers: Int64Array = np.empty(columns.shape[1], np.int64)
-        if self._width == 1 and (places := self._places_for(columns[0])) is not None:
+        if self._width == 1 and (places := self._numbers_by_value(columns[0])) is not None:
             self._reserve(self._n + min(columns.shape[1], len(places)))
             keys = self._bits.view(np.float64)[:, 0]
             self._n = number_whole_keys(columns[0], self._low, places, keys, self._n, numbers)
@@ -86,7 +86,7 @@ class KeyTable:
 
     def numbers_or_none(self, columns: Float64Array) -> Int64Array:
         """As `numbers`; -1 for keys that are not complete: one of their columns is NaN."""
-        if self._width == 1 and self._places_for(columns[0]) is not None:
+        if self._width == 1 and self._numbers_by_value(columns[0]) is not None:
             return self.numbers(columns)
         complete = np.flatnonzero(~np.isnan(columns).any(axis=0))
         if len(complete) == columns.shape[1]:
@@ -101,7 +101,7 @@ class KeyTable:
         A later key of the same call finds one that an earlier one has added.
         """
         numbers: Int64Array = np.empty(columns.shape[1], np.int64)
-        if not may_add.any() and self._width == 1 and (places := self._places_for(columns[0, :0])) is not None:
+        if not may_add.any() and self._width == 1 and (places := self._numbers_by_value(columns[0, :0])) is not None:
             find_whole_keys(columns[0], self._low, places, numbers, absent)
             return numbers
         bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
@@ -143,7 +143,7 @@ class KeyTable:
 
     # --------------------------------------------------------------- by value
 
-    def _places_for(self, values: Float64Array) -> npt.NDArray[np.int32] | None:
+    def _numbers_by_value(self, values: Float64Array) -> npt.NDArray[np.int32] | None:
         """The array by value, from `_low` on, that has entries for these and for the keys that are there; None where it
         would be too long."""
         if self._slots is not None and self._n < self._again_at:

@@ -74,7 +74,7 @@ class StartFilter:
         source_seq, source_rows = stream.sources
         places = self._places.get(types)
         if places is None:
-            places = self._places[types] = stream.type_places(self._types_in_order)
+            places = self._places[types] = stream.type_numbers(self._types_in_order)
         while True:
             masks.reserve(len(store.t_lo_ms))
             self._reserve(len(keys.bits()))

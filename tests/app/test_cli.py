@@ -393,6 +393,7 @@ NEVER_LOADED = {
             "collectors.logs",
         ),
         *("app.live", "app.event_log", "app.alerting.operations", "app.alerting.delivery", "app.alerting.notifier"),
+        *("numpy", "pyarrow", "engine.events", "app.event_store.reader", "collectors.base"),
     ),
     "match": (
         *("sqlalchemy", "pydantic_settings", "rich", "requests", "pandas", "pyarrow.parquet", "asyncio", "ssl"),

@@ -10,9 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.base import ProblemLog, SourceUnavailableError, printable
+from collectors.base import ProblemLog, SourceUnavailableError
 from collectors.history.jhist import JhistParser
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.printable import printable
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs

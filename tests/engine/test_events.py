@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import EventError
-from engine.events import AttributeType, EventBatch, EventSchema
+from engine.events import HEADER, HEADER_NAMES, SKEW, AttributeType, EventBatch, EventSchema
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 
@@ -23,6 +23,10 @@ SCHEMA = EventSchema.of(
 def test_one_attribute_has_one_type_in_the_whole_schema() -> None:
     with pytest.raises(EventError, match="x is int in A but string in B"):
         EventSchema.of({"A": {"x": AttributeType.INT}, "B": {"x": AttributeType.STRING}})
+
+
+def test_reserved_names_are_those_of_the_header() -> None:
+    assert (*HEADER.names, SKEW.name) == HEADER_NAMES
 
 
 def test_names_are_unicode_text() -> None:

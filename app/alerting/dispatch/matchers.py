@@ -1,7 +1,8 @@
 """Matchers over labels, as Alertmanager writes them: `severity="critical"`, `team=~"a|b"`, `host!=""`.
 
 A label that is not there is an empty one. Regular expressions are RE2's (by way of Arrow): they match whole values, and
-take time linear in them, whatever the expression.
+take time linear in them, whatever the expression. Arrow is loaded when the first is asked for that needs an engine: who
+only prints alerts has none.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 MAX_MATCHERS = 100
 MAX_PATTERN_CHARS = 4_000
@@ -114,6 +112,9 @@ def made(name: str, operator: str, value: str) -> Matcher:
     if not name:
         raise ValueError("a matcher without a label's name")
     if operator in ("=~", "!~"):
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         if len(value) > MAX_PATTERN_CHARS:
             raise ValueError(
                 f"a regular expression of more than {MAX_PATTERN_CHARS} characters; expected a shorter one"
@@ -166,6 +167,8 @@ def matches_whole(pattern: str, value: str) -> bool:
         return pattern == ".*" or (pattern == "") == (value == "")
     if _LITERAL.fullmatch(pattern):
         return value in _words(pattern)
+    import pyarrow.compute as pc
+
     found: bool = pc.match_substring_regex(value, rf"\A(?:{pattern})\z").as_py()
     return found
 
@@ -175,6 +178,9 @@ def those_matched(pattern: str, values: Collection[str]) -> frozenset[str]:
     itself."""
     if pattern in ("", ".*", ".+") or _LITERAL.fullmatch(pattern):
         return frozenset(value for value in values if matches_whole(pattern, value))
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     asked = pa.array(list(values), pa.string())
     return frozenset(asked.filter(pc.match_substring_regex(asked, rf"\A(?:{pattern})\z")).to_pylist())
 

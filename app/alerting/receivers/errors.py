@@ -1,4 +1,4 @@
-"""What becomes of an attempt to deliver, and why."""
+"""What becomes of an attempt to write and deliver a message, and why."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ class PermanentDeliveryError(DeliveryError):
     """The receiver refuses this message."""
 
 
+class TemplateError(ValueError):
+    """A template that cannot be filled in: where, and why."""
+
+
 __all__ = [
     "CONNECTION",
     "MESSAGE",
@@ -41,5 +45,6 @@ __all__ = [
     "TLS",
     "DeliveryError",
     "PermanentDeliveryError",
+    "TemplateError",
     "TemporaryDeliveryError",
 ]

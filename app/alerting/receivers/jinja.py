@@ -22,9 +22,9 @@ from jinja2.filters import make_attrgetter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from app.alerting.receivers.errors import TemplateError
 from app.alerting.receivers.news import News
-from app.alerting.receivers.template_values import values_of_news
-from app.alerting.receivers.templates import Escapes, TemplateError
+from app.alerting.receivers.template_values import Escapes, values_of_news
 from app.alerting.text import plain
 from app.durations import format_duration, format_size, format_time
 from app.errors import ConfigError, ConfigProblem

@@ -7,11 +7,11 @@ from typing import Any
 
 from app.alerting.links import runbook_of
 from app.alerting.payload import annotations_of, labels_of
+from app.alerting.receivers.errors import TemplateError
 from app.alerting.receivers.http import Http, checked_url, http_of, secret_of
 from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.service import Message, as_it_is, encoded, with_own
 from app.alerting.receivers.settings import PagerDutyReceiver
-from app.alerting.receivers.templates import TemplateError
 from app.alerting.text import cut, iso, plain
 
 MAX_SUMMARY_CHARS = 1_024

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from app.alerting.receivers.errors import TemplateError
 from app.alerting.receivers.http import Http, checked_url, http_of, secret_of
 from app.alerting.receivers.news import News, facts_of, state_word
 from app.alerting.receivers.service import Message, encoded, with_own
 from app.alerting.receivers.settings import TeamsReceiver
-from app.alerting.receivers.templates import TemplateError
 from app.alerting.text import cut, plain
 
 MAX_BYTES = 28_000

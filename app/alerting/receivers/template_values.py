@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting.links import Links, runbook_of
@@ -68,4 +70,17 @@ def _value(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else plain(value)
 
 
-__all__ = ["values_of_news"]
+@dataclass(frozen=True)
+class Escapes:
+    """What is done to values in the parts of a message, so that they stay plain text there."""
+
+    everywhere: Callable[[str], str]
+    by_part: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    """By the name of a part at the top."""
+
+    def of(self, place: str) -> Callable[[str], str]:
+        """In the part that a place lies in."""
+        return self.by_part.get(place.replace("[", ".").split(".")[0], self.everywhere)
+
+
+__all__ = ["Escapes", "values_of_news"]

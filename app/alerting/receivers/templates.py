@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.alerting.payload import read_template, templated_payload
 from app.alerting.receivers.news import News
 from app.alerting.receivers.settings import Receiver
+from app.alerting.receivers.template_values import Escapes
 from app.alerting.text import plain
 from app.errors import ConfigError, ConfigProblem
 
 PARTS_OF_MAIL = ("html", "subject", "text")
-
-
-class TemplateError(ValueError):
-    """A template that cannot be filled in: where, and why."""
 
 
 class Template(Protocol):
@@ -25,19 +22,6 @@ class Template(Protocol):
     def filled(self, news: News) -> Any:
         """JSON for a message; raises TemplateError."""
         ...
-
-
-@dataclass(frozen=True)
-class Escapes:
-    """What is done to values in the parts of a message, so that they stay plain text there."""
-
-    everywhere: Callable[[str], str]
-    by_part: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
-    """By the name of a part at the top."""
-
-    def of(self, place: str) -> Callable[[str], str]:
-        """In the part that a place lies in."""
-        return self.by_part.get(place.replace("[", ".").split(".")[0], self.everywhere)
 
 
 @dataclass(frozen=True)
@@ -88,4 +72,4 @@ def _check_parts(content: dict[str, Any], receiver: Receiver, key: str) -> None:
         raise ConfigError(str(receiver.template), (problem,))
 
 
-__all__ = ["Escapes", "PlainTemplate", "Template", "TemplateError", "template_of"]
+__all__ = ["PlainTemplate", "Template", "template_of"]

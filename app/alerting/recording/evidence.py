@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from app.store.storable import MAX_RAW_CHARS, storable_text
-from engine.events import HEADER_NAMES
+from engine.event_types import HEADER_NAMES
 
 if TYPE_CHECKING:  # executors do without a database
     from app.store.models import EvidenceValues

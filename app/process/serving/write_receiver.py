@@ -28,7 +28,7 @@ from app.config import read_secret
 from app.errors import AppError, ConfigError, ConfigProblem
 from app.process.serving.bounded_server import BoundedServer
 from app.settings import RemoteWriteSource
-from collectors.base import printable
+from collectors.printable import printable
 from collectors.prometheus.spool import Record, RecordError, SpoolError, SpoolWriter
 from collectors.prometheus.write_request import TooLargeError, WriteRequestError, parse_write_request, unpacked
 

@@ -89,7 +89,7 @@ class PreciseSearch:
         parts = [taken(empty_matches(len(self._plan.returns), self._depth))]
         was_cut = np.zeros(len(self._store), np.bool_)
         n_listed = 0
-        for first, last, is_looked_at in _pieces(start, end, observed):
+        for first, last, is_looked_at in _around_observed(start, end, observed):
             seen = None if observed is None or not is_looked_at else observed.before(rows, first)
             told = self._offered(memory, rows, first, last, was_cut)
             if seen is not None:
@@ -174,7 +174,7 @@ class PreciseSearch:
         return tuple(zip(store.position[lasts].tolist(), store.t_hi_ms[lasts].tolist(), strict=True))
 
 
-def _pieces(start: int, end: int, observed: ShedRuns | None) -> Iterator[tuple[int, int, bool]]:
+def _around_observed(start: int, end: int, observed: ShedRuns | None) -> Iterator[tuple[int, int, bool]]:
     """Rows start..end - 1 in pieces, and whether one is a row that is looked at."""
     n_done = start
     for row in () if observed is None else (start + place for place in observed.watched(end - start)):

@@ -50,9 +50,9 @@ class OpenedByEvents:
         self._known: dict[int, tuple[PartitionPositions, _Windows]] = {}
 
     def observe(self, stream: StreamColumns) -> None:
-        """`observe_places` has seen it."""
+        """`observe_positions` has seen it."""
 
-    def observe_places(
+    def observe_positions(
         self,
         number: int,
         places: PartitionPositions,
@@ -149,13 +149,13 @@ class OpenedByEvents:
             windows.told = np.zeros(len(windows.rows), np.bool_)
 
     def save(self) -> pa.Table:
-        """See `save_places`."""
+        """See `save_positions`."""
         return pa.table({})
 
     def restore(self, table: pa.Table) -> None:
-        """See `restore_places`."""
+        """See `restore_positions`."""
 
-    def save_places(self) -> pa.Table:
+    def save_positions(self) -> pa.Table:
         """State as an Arrow table."""
         names = ("partition", "place", "number", "t_ms", "last_number", "last_ms")
         rows = [(number, "window", row) for number, (_, own) in self._known.items() for row in own.rows.tolist()]
@@ -168,8 +168,8 @@ class OpenedByEvents:
         whose = {"of": pa.array([n for n, _, _ in rows], pa.int64()), "what": pa.array([w for _, w, _ in rows])}
         return pa.table({**whose, **columns})
 
-    def restore_places(self, table: pa.Table, places: Mapping[int, PartitionPositions]) -> None:
-        """Take over what `save_places` returned."""
+    def restore_positions(self, table: pa.Table, places: Mapping[int, PartitionPositions]) -> None:
+        """Take over what `save_positions` returned."""
         for number, own in places.items():
             of_this = np.asarray(table.column("of").to_numpy() == number)
             what = np.array(table.column("what").to_pylist(), object)

@@ -225,7 +225,7 @@ class CountWindowRuntime:
         matches, when = Matches.joined(found), np.concatenate(due)
         ends = [partitions.places.ends() for partitions in self._partitions]
         if self._opened is not None:
-            return self._told_by_window(matches, when, ends, stream, watermark_ms)
+            return self._rows_by_window(matches, when, ends, stream, watermark_ms)
         if self._is_buffered is not None:
             matches = self._buffered.released(matches, when, ends, ended=ended)
         if self._is_union:
@@ -270,7 +270,7 @@ class CountWindowRuntime:
         at = places.place(stream, looked_at, n_earlier, n_known)
         ends = places.ends()
         if self._opened is not None:
-            self._opened.observe_places(number, places, at, stream, numbers, ends, ended=ended)
+            self._opened.observe_positions(number, places, at, stream, numbers, ends, ended=ended)
         chosen = given[at.rows]
         rows, partition, place = at.rows[chosen], at.partition[chosen], at.place[chosen]
         if places.key:
@@ -327,7 +327,7 @@ class CountWindowRuntime:
         matches = in_union(replace(found, events=events, cut=cut), part.numbers, self._depth)
         return matches.chosen(kept), due[kept]
 
-    def _told_by_window(
+    def _rows_by_window(
         self, found: Matches, due: Int64Array, ends: Sequence[Int64Array], stream: StreamColumns, watermark_ms: int
     ) -> Sequence[MatchRow]:
         """Each window tells all its matches when no other one may come into it."""
@@ -386,7 +386,7 @@ class CountWindowRuntime:
             state[f"p:{number}"] = partitions.placed.save()
             state[f"latest:{number}"] = pa.table({"number": partitions.sequels.latest})
         if self._opened is not None:
-            state["opened"] = self._opened.save_places()
+            state["opened"] = self._opened.save_positions()
         return {
             **state,
             "counted": pa.table({"number": self._recent_numbers}).replace_schema_metadata(meta),
@@ -417,7 +417,7 @@ class CountWindowRuntime:
             part.runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
         if self._opened is not None:
             places = {number: partitions.places for number, partitions in enumerate(self._partitions)}
-            self._opened.restore_places(state["opened"], places)
+            self._opened.restore_positions(state["opened"], places)
         self._buffered.restore(state)
         self._results.restore(state)
 

@@ -174,7 +174,7 @@ class NfaRuntime:
         n_nodes, n_stored = memory.n_nodes, memory.count(na.N_STORED)
         store.reserve(n_stored, n, self._n_usual)
         completed: list[na.MatchArrays] = []
-        n_completed, most = 0, self._n_told
+        n_completed, most = 0, self._most_returned
         for matches in self._offered(batch, first_position):
             n_completed += len(matches.fields)
             if n_completed - len(matches.fields) <= most:  # those of later events are not told
@@ -282,7 +282,7 @@ class NfaRuntime:
         return where(matches, stands)
 
     @property
-    def _n_told(self) -> int:
+    def _most_returned(self) -> int:
         """So many matches of one step are told at most, the first in listing order."""
         if self._waits or self.plan.limit is not None:
             return 2**62  # some may be none, or of one time with the first

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.event_store import EventStoreReader, StoreError
+from app.event_store.errors import StoreError
+from app.event_store.reader import EventStoreReader
 from collectors.time_units import DAY_MS
 from engine.events import EventBatch
 from spark_jobs.event_store.local_append import LocalEventStore

@@ -8,14 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from collectors.ganglia.gmond_udp import GmondUdpCollector, GmondUdpOptions
 from tests.collectors.ganglia.reports import value_packet
 from tests.collectors.jmx.daemons import T0
-
-if TYPE_CHECKING:
-    from tests.torture.campaigns.drip import Tally
+from tests.torture.dripping.tally import Tally
 
 N_VALUES = 20
 PACKETS_S = 60.0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from app.alerting.delivery import Courier, endpoint_of
+from app.alerting.receivers.errors import TemplateError
 from app.alerting.receivers.news import News
-from app.alerting.receivers.templates import TemplateError
 from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.errors import ConfigError

@@ -1,0 +1,165 @@
+"""Servers that drip, flood or fall silent, before those who poll them: what the others tell is there."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from dataclasses import replace
+
+from collectors.base import SourceUnavailableError
+from collectors.ganglia.gmond import GmondCollector, GmondOptions
+from collectors.ganglia.gmond_link import Ask
+from collectors.jmx.jmx import JmxCollector, JmxOptions
+from collectors.network.http import HttpOptions, HttpTransport
+from collectors.prometheus.prometheus import HTTP as SCRAPE_HTTP
+from collectors.prometheus.prometheus import PrometheusCollector, PrometheusOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.rest.yarn_timeline import YarnTimelineCollector, YarnTimelineOptions
+from tests.collectors import rest_server as rest
+from tests.collectors.ganglia import reports
+from tests.collectors.jmx.daemons import T0, Daemon, recorded
+from tests.collectors.prometheus.exporters import recorded as recorded_exporter
+from tests.collectors.rest import timeline_server
+from tests.collectors.rest.test_turns import EVENTS, cluster, told
+from tests.slow_servers import Behaviour, serving
+from tests.torture.dripping.tally import LIMIT_S, MASTER_S, POLL_S, Tally, Tls
+
+SLOW = [f"application_1700000000000_{number:04}" for number in (1, 2, 3)]
+
+
+def document(tally: Tally, name: str, behaviour: Behaviour, tls: Tls | None, handshake: bool = False) -> None:
+    """One document of such a server."""
+    context, ca_file = (None, True) if tls is None else (None if handshake else tls[0], str(tls[1]))
+    with serving(behaviour, context) as served:
+        url = served.replace("http:", "https:") if handshake else served
+        options = HttpOptions(total_timeout_s=LIMIT_S, verify_tls=ca_file, max_answer_bytes=1 << 20)
+        with tally.timed("REST document", name, LIMIT_S), suppress(SourceUnavailableError):
+            HttpTransport((url,), options).get(url, "/x", 0)
+
+
+def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of a cluster in which some ApplicationMasters are such servers: what the others tell is there."""
+    script = cluster(*SLOW)
+
+    def serve(connection: socket.socket) -> None:
+        path = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        if any(application in path for application in SLOW):
+            behaviour(connection)
+            return
+        connection.recv(65_536)
+        answered = script.get("", path, 0)
+        head = f"HTTP/1.1 {answered.status} X\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {len(answered.body)}\r\n\r\n".encode() + answered.body)
+
+    with serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20)
+        options = YarnRestOptions(
+            (url,), url, master_timeout_ms=round(1000 * MASTER_S), poll_timeout_ms=round(1000 * POLL_S), http=http
+        )
+        yarn = YarnRestCollector(options, HttpTransport((url,), http))
+        polls = []
+        for number in range(2):
+            with tally.timed("REST poll", name, POLL_S):
+                polls.append(yarn.poll(rest.NOW_MS + 5_000 * number))
+    if told(*polls) != EVENTS:
+        tally.failures.append(f"masters that {name}: the others have told {told(*polls).keys() ^ EVENTS.keys()}")
+
+
+def timeline(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Polls of a timeline server that is so about the containers of one application: the others are told meanwhile."""
+    script = timeline_server.Timeline()
+
+    def serve(connection: socket.socket) -> None:
+        asked = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        if f"{timeline_server.KILLED}/" in asked:
+            behaviour(connection)
+            return
+        connection.recv(65_536)
+        answered = script.get("", asked, 0)
+        head = f"HTTP/1.1 {answered.status} X\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {len(answered.body)}\r\n\r\n".encode() + answered.body)
+
+    with serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1)
+        options = YarnTimelineOptions(url, lookback_ms=3_600_000, poll_timeout_ms=round(1000 * POLL_S), http=http)
+        yarn, told = YarnTimelineCollector(options), set[str | None]()
+        for number in range(3):
+            with tally.timed("timeline poll", name, POLL_S):
+                polled = yarn.poll(timeline_server.AFTER_MS + 30_000 * number)
+            told |= set(polled.events.strings("application_id").to_pylist()) if len(polled.events) else set()
+    expected = {app["appId"] for app in script.apps}
+    if told | {timeline_server.KILLED} != expected:
+        tally.failures.append(f"a timeline server that {name}: {len(told)} of {len(expected)} applications are told")
+
+
+def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of daemons over JMX, one of them such a server: what the other tells is there."""
+    well = Daemon(recorded("DataNode"))
+
+    def serve(connection: socket.socket) -> None:
+        asked = connection.recv(65_536).split(b" ")[1].decode()
+        body = well.get("", asked, 0).body
+        head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+
+    with serving(behaviour) as slow, serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1, max_redirects=0)
+        options = JmxOptions(
+            {"DataNode": (url,), "NameNode": (slow,)},
+            daemon_timeout_ms=round(1000 * MASTER_S),
+            poll_timeout_ms=round(1000 * POLL_S),
+            n_workers=1,
+            http=http,
+        )
+        jmx = JmxCollector(options)
+        for number in range(2):
+            with tally.timed("JMX poll", name, POLL_S):
+                polled = jmx.poll(T0 + 30_000 * number)
+            if "DataNodeSample" not in polled.events.strings("type").to_pylist():
+                tally.failures.append(f"a daemon that {name}: poll {number} has nothing of the other")
+
+
+def scrapes(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of exporters, one of them such a server, and so is who lists more: what the other tells is there."""
+    body = recorded_exporter(1).encode()
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        head = (
+            f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        connection.sendall(head.encode() + body)
+
+    with serving(behaviour) as slow, serving(serve) as url:
+        options = PrometheusOptions(
+            (url, slow),
+            servers=(f"{slow}/targets",),
+            target_timeout_ms=round(1000 * MASTER_S),
+            poll_timeout_ms=round(1000 * POLL_S),
+            n_workers=1,
+            http=replace(SCRAPE_HTTP, total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20, n_attempts=1),
+        )
+        exporters = PrometheusCollector(options)
+        for number in range(2):
+            with tally.timed("scrape", name, LIMIT_S + POLL_S):  # the first one waits for the lists
+                polled = exporters.poll(T0 + 30_000 * number)
+            if "Metric" not in polled.events.strings("type").to_pylist():
+                tally.failures.append(f"an exporter that {name}: poll {number} has nothing of the other")
+
+
+def ganglia(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of gmonds, one of them such a server: what the other tells is there."""
+    with serving(behaviour) as slow, reports.listening(lambda link: link.sendall(reports.recorded("gmetad"))) as well:
+        options = GmondOptions(
+            (f"{slow.removeprefix('http://')}/asked", well),
+            reports.METRICS,
+            answer_timeout_ms=round(1000 * MASTER_S),
+            poll_timeout_ms=round(1000 * POLL_S),
+            n_workers=1,
+        )
+        gmond = GmondCollector(options, Ask(silence_s=MASTER_S, max_bytes=1 << 20))
+        for number in range(2):
+            with tally.timed("Ganglia poll", name, POLL_S):
+                polled = gmond.poll(T0 + 60_000 * number)
+            if "Metric" not in polled.events.strings("type").to_pylist():
+                tally.failures.append(f"a gmond that {name}: poll {number} has nothing of the other")
