@@ -45,9 +45,7 @@ class _Open:
     def held(self) -> ta.Batch:
         """The members that there are, with the same arrays."""
         n, whole = self.n_members, self.members
-        return whole._replace(
-            rows=whole.rows[:n], partition=whole.partition[:n], states=whole.states[:n]
-        )
+        return whole._replace(rows=whole.rows[:n], partition=whole.partition[:n], states=whole.states[:n])
 
 
 @dataclass(frozen=True)

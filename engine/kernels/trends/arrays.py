@@ -220,10 +220,11 @@ class Ahead(NamedTuple):
     `least` (1,): the events of a block. `slot` (n_scans,): the place k of a scan among those with an index, -1: none.
     Of partitions that have it (p,): the number of their first event in the batch, how many there are, and the boundary
     that is `due`, -1 where earlier events are looked at one by one; their lists (p, k): start, -1 where there is none,
-    and size. `lists`: entries by value, the number of the event in its partition and how it is meant. Of the partition at hand: lists of the parts of halves (k, ...), their sizes (k, levels); of each event
-    its windows (m,), its place among the vertices of a stored state (n_stored, m), and what was brought to it, numbers
-    (k, m, w, n) from its first window on; vertices of each stored state (n_stored,) `before` its first event, and up to
-    the `block` at hand. Sums (2, w, n): scratch."""
+    and size. `lists`: entries by value, the number of the event in its partition and how it is meant. Of the partition
+    at hand: lists of the parts of halves (k, ...), their sizes (k, levels); of each event its windows (m,), its place
+    among the vertices of a stored state (n_stored, m), and what was brought to it, numbers (k, m, w, n) from its first
+    window on; vertices of each stored state (n_stored,) `before` its first event, and up to the `block` at hand. Sums
+    (2, w, n): scratch."""
 
     least: Int64Array
     slot: Int64Array

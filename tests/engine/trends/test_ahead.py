@@ -44,9 +44,7 @@ def by_definition(batch: EventBatch, compare: Compare, within: int, slide: int, 
     rows = list(zip(*(batch.table.column(name).to_pylist() for name in ("type", "t_lo_ms", "x", "y")), strict=True))
     found = []
     for window in range(-(within // slide), rows[-1][1] // slide + 1):
-        inside = [
-            (place, *row) for place, row in enumerate(rows) if window * slide < row[1] <= window * slide + within
-        ]
+        inside = [(place, *row) for place, row in enumerate(rows) if window * slide < row[1] <= window * slide + within]
         before: list[tuple[int, int | None, int, int]] = []  # order, x, trends that end here and their sum
         count = total = 0
         for place, kind, t_ms, x, y in inside:
