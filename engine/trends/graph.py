@@ -166,30 +166,33 @@ class TrendGraph:
         return np.union1d(self._overlaps.partitions, batch.partition[is_interval])
 
     def _advance_graph(self, batch: ta.Batch) -> None:
-        memory, tables = self._memory, self._tables
+        memory, tables, n = self._memory, self._tables, len(batch.rows)
         if tables.stored_states:
             memory.forget_closed()
-            n_stored = len(tables.stored_states)
-            new = np.zeros((memory.n_partitions, n_stored), np.int64)
-            for stored, state in enumerate(tables.stored_states):
-                read = batch.partition[((batch.states >> state) & 1).astype(np.bool_)]
-                new[:, stored] = np.bincount(read, minlength=memory.n_partitions)
-            memory.index_all(new, batch)
-            memory.reserve_vertices(new.reshape(-1))
-        first, n = 0, len(batch.rows)
-        while first < n:
+        for begin in range(0, n, memory.indexes.slice):
+            end = min(n, begin + memory.indexes.slice)
+            if tables.stored_states:
+                new = memory.n_new(batch, begin, end)
+                memory.index_all(new, batch, begin, end)
+                memory.reserve_vertices(new.reshape(-1))
+                memory.indexes.look_ahead(new, batch, begin, end)
+            self._advance_part(batch, begin, end)
+        memory.indexes.end_batch()
+
+    def _advance_part(self, batch: ta.Batch, first: int, end: int) -> None:
+        memory, tables = self._memory, self._tables
+        while first < end:
             if tables.selection is None:
                 first = graph.advance(
-                    tables.template, batch, memory.sums, memory.vertices, memory.indexes, self._results, self._scratch,
-                    first,
+                    tables.template, batch, memory.sums, memory.vertices, memory.indexes.arrays, memory.indexes.ahead,
+                    self._results, self._scratch, first, end,
                 )  # fmt: skip
             else:
                 first = selection.advance_selecting(
-                    tables.template, tables.selection, batch, memory.sums, memory.vertices, memory.indexes,
-                    self._results, self._scratch, first,
+                    tables.template, tables.selection, batch, memory.sums, memory.vertices, memory.indexes.arrays,
+                    memory.indexes.ahead, self._results, self._scratch, first,
                 )  # fmt: skip
             self._hand_over()
-        memory.end_batch()
 
     def _close(self, watermark_ms: int) -> None:
         """Tell the windows that end before the watermark."""
@@ -354,7 +357,7 @@ def _part(batch: ta.Batch, rows: Int64Array) -> ta.Batch:
     has_reached = batch.reached.shape[1] > 0
     return batch._replace(
         rows=batch.rows[rows], partition=batch.partition[rows], t_ms=batch.t_ms[rows], order=batch.order[rows],
-        states=batch.states[rows], ranks=np.take(batch.ranks, rows, axis=1),
+        states=batch.states[rows],
         reached=np.take(batch.reached, rows, axis=1) if has_reached else batch.reached,
     )  # fmt: skip
 

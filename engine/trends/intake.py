@@ -350,10 +350,9 @@ class TrendIntake:
     def _batch(self, events: Candidates, placed: _Placed) -> Coming:
         rows, partition, states, t_ms, order = placed
         t_ms, order = np.require(t_ms, requirements="W"), np.require(order, requirements="W")  # as kernels are compiled
-        ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
         reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
         batch = ta.Batch(
-            rows, partition, t_ms, order, states, ranks, events.columns, events.derived, reached,
+            rows, partition, t_ms, order, states, events.columns, events.derived, reached,
         )  # fmt: skip
         ids = events.ids[0][rows] if self._plan.is_told else events.ids
         return Coming(batch, ids, events.hi_ms, events.clock, self._is_precise)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import Float64Array, Int64Array
+from engine.events import Int64Array
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import forget_closed, move_regions
+from engine.trends.indexes import TrendIndexes
 from engine.trends.template_arrays import TrendTables
 
-LEAST_INDEXED = 256
-"""Vertices of a partition and state from which on an index is made; fewer are looked at one by one."""
-
-WAITING_PER_ROOT = 4.0
-"""So many times the square root of all vertices may wait behind an index: making it anew costs all of them."""
-
-_EVERY = 2**62
 _SUMS = ("whole", "scale", "late_whole", "late_scale")
 _GRAPH_SUMS = ("started", "started_ms", "late_started", "late_started_ms")
 _GRAPHS = ("finished", "finished_ms", "late_finished", "late_finished_ms")
@@ -38,17 +32,15 @@ class TrendMemory:
         self._n_graphs = int(sizes[ta.N_GRAPHS])
         self._n_graph_channels = int(sizes[ta.N_GRAPH_CHANNELS])
         self._n_stored = int(sizes[ta.N_STORED])
-        self._n_indexes = int(sizes[ta.N_INDEXES])
         self._n_lengths = int(sizes[ta.N_LENGTHS])
-        self._index_states = np.array([state for state, _, _ in tables.indexed], np.int64)
+        self._index_states = np.array([each.stored for each in tables.indexed], np.int64)
         self.n_partitions = 0
         self.sums = self._new_sums(0)
         self.vertices = self._new_vertices(0)
         self._regions = np.zeros((3, 0), np.int64)
         """Start, length and room of each region, (3, p * n_stored)."""
         self._n_vertices = 0  # of the store, whether they are used or not
-        self.indexes = self._new_indexes(0)
-        self._n_entries = 0
+        self.indexes = TrendIndexes(tables)
 
     # -------------------------------------------------------------- partitions
 
@@ -77,11 +69,7 @@ class TrendMemory:
             regions = np.zeros((3, len(grown.order) * self._n_stored), np.int64)
             regions[:, : self._regions.shape[1]] = self._regions
             self._regions = regions
-            old = self.indexes
-            parts = [np.zeros(len(grown.order) * self._n_indexes, np.int64) for _ in range(4)]
-            for part, before in zip(parts, old[:4], strict=True):
-                part[: len(before)] = before
-            self.indexes = old._replace(start=parts[0], size=parts[1], limit=parts[2], done=parts[3])
+            self.indexes.reserve_partitions(len(grown.order))
             self._bind()
         self.n_partitions = n
 
@@ -104,8 +92,7 @@ class TrendMemory:
             *[chosen(old.told_first, self._n_lengths), chosen(old.told_last, self._n_lengths)],
         )  # fmt: skip
         self._regions = np.stack([chosen(row, self._n_stored) for row in self._regions])
-        limits = [chosen(array, self._n_indexes) for array in self.indexes[:4]]
-        self.indexes = self.indexes._replace(start=limits[0], size=limits[1], limit=limits[2], done=limits[3])
+        self.indexes.keep_partitions(kept)
         self.n_partitions = len(kept)
         self._bind()
 
@@ -126,7 +113,6 @@ class TrendMemory:
             np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
             whole, whole.view(np.float64), np.zeros(room * self.width, np.int32),
             np.zeros((int(sizes[ta.N_DERIVED]), room)), np.zeros((int(sizes[ta.N_COLUMNS]), room + 1)),
-            np.full((self._n_indexes, room), -1),
         )  # fmt: skip
 
     def _bind(self) -> None:
@@ -137,8 +123,8 @@ class TrendMemory:
         """Drop vertices of closed windows."""
         if self._n_stored:
             forget_closed(
-                self.tables.template, self.sums, self.vertices, self.indexes, self._index_states, self._regions[2],
-                self.n_partitions,
+                self.tables.template, self.sums, self.vertices, self.indexes.arrays, self._index_states,
+                self._regions[2], self.n_partitions,
             )  # fmt: skip
 
     def reserve_vertices(self, new: Int64Array) -> None:
@@ -176,87 +162,18 @@ class TrendMemory:
         """Vertices."""
         return int(self._regions[1, : self.n_partitions * self._n_stored].sum())
 
-    # ----------------------------------------------------------------- indexes
+    def index_all(self, new: Int64Array, batch: ta.Batch, first: int, end: int) -> None:
+        """See `TrendIndexes.index_all`; new: int64 (n_partitions, n_stored)."""
+        self.indexes.index_all(self.sums, self.vertices, new, batch, first, end)
 
-    def _new_indexes(self, room: int) -> ta.Indexes:
-        whole = np.zeros(room * self.width, np.int64)
-        n_windows = self._n_windows
-        none = np.zeros(0, np.int64)
-        return ta.Indexes(
-            none, none, none, none, np.zeros(room), np.full(room * n_windows, ta.NEVER),
-            whole, whole.view(np.float64), np.zeros(room * self.width, np.int32),
-        )  # fmt: skip
-
-    def index_all(self, new: Int64Array, batch: ta.Batch, held: Mapping[int, ta.Batch] | None = None) -> None:
-        """Make the indexes anew that too many vertices wait behind, with the values that the batch brings.
-
-        new: int64 (n_partitions, n_stored). held: of partitions, events that came before and are not stored yet.
-        Vertices of a batch come into the index, or wait, together.
-        """
-        for index, (stored, derived, sign) in enumerate(self.tables.indexed):
-            n = self.n_partitions
-            limit = self.indexes.limit[index : n * self._n_indexes : self._n_indexes]
-            length = self._regions[1, stored : n * self._n_stored : self._n_stored]
-            waiting = length - np.minimum(limit, length) + new[:, stored]
-            usual = np.maximum(LEAST_INDEXED, WAITING_PER_ROOT * np.sqrt(length + new[:, stored]))
-            for partition in np.flatnonzero(waiting > usual).tolist():
-                batches = [batch] if held is None or partition not in held else [batch, held[partition]]
-                self._index(partition, index, stored, derived, sign, batches)
-
-    def _index(
-        self, partition: int, index: int, stored: int, derived: int, sign: float, batches: Sequence[ta.Batch]
-    ) -> None:
-        state = self.tables.stored_states[stored]
-        region = partition * self._n_stored + stored
-        start, length = self._regions[:2, region].tolist()
-        kept_keys = sign * self.vertices.derived[derived, start : start + length]
-        coming: list[tuple[ta.Batch, Int64Array, Float64Array]] = []
-        for batch in batches:
-            begin, end = np.searchsorted(batch.partition, [partition, partition + 1])
-            own = begin + np.flatnonzero((batch.states[begin:end] >> state) & 1)
-            coming.append((batch, own, sign * batch.derived[derived, batch.rows[own]]))
-        known = np.unique(np.concatenate([kept_keys, *(keys for _, _, keys in coming)]))
-        known = known[~np.isnan(known)]
-        ranks = np.searchsorted(known, kept_keys)
-        self.vertices.ranks[index, start : start + length] = np.where(np.isnan(kept_keys), -1, ranks)
-        for batch, own, keys in coming:
-            batch.ranks[index, own] = np.where(np.isnan(keys), -1, np.searchsorted(known, keys))
-        entry = partition * self._n_indexes + index
-        self.indexes.size[entry] = 0  # what it had is not copied any more
-        at = self._room_for_entries(len(known))
-        n_windows = self._n_windows
-        self.indexes.keys[at : at + len(known)] = known
-        self.indexes.window[at * n_windows : (at + len(known)) * n_windows] = ta.NEVER
-        self.indexes.start[entry], self.indexes.size[entry] = at, len(known)
-        self.indexes.limit[entry], self.indexes.done[entry] = _EVERY, 0
-
-    def _room_for_entries(self, n: int) -> int:
-        """Where so many more entries have room."""
-        if self._n_entries + n > len(self.indexes.keys):
-            old = self.indexes
-            live = np.flatnonzero(old.size)
-            grown = self._new_indexes(2 * (int(old.size.sum()) + n))
-            at, n_windows = 0, self._n_windows
-            sizes = (("keys", 1), ("window", n_windows), ("whole", self.width), ("scale", self.width))
-            for entry in live.tolist():
-                begin, size = int(old.start[entry]), int(old.size[entry])
-                for name, per_entry in sizes:
-                    part = getattr(old, name)[begin * per_entry : (begin + size) * per_entry]
-                    getattr(grown, name)[at * per_entry : (at + size) * per_entry] = part
-                old.start[entry] = at
-                at += size
-            self.indexes = grown._replace(start=old.start, size=old.size, limit=old.limit, done=old.done)
-            self._n_entries = at
-        at = self._n_entries
-        self._n_entries += n
-        return at
-
-    def end_batch(self) -> None:
-        """What comes from now on is in no index."""
-        n_indexes, n = self._n_indexes, self.n_partitions
-        for index, (stored, _, _) in enumerate(self.tables.indexed):
-            limit = self.indexes.limit[index : n * n_indexes : n_indexes]
-            np.minimum(limit, self._regions[1, stored : n * self._n_stored : self._n_stored], out=limit)
+    def n_new(self, batch: ta.Batch, first: int, end: int) -> Int64Array:
+        """How many vertices the events [first, end) of a batch may become, (n_partitions, n_stored)."""
+        new = np.zeros((self.n_partitions, self._n_stored), np.int64)
+        partition, states = batch.partition[first:end], batch.states[first:end]
+        for stored, state in enumerate(self.tables.stored_states):
+            read = partition[((states >> state) & 1).astype(np.bool_)]
+            new[:, stored] = np.bincount(read, minlength=self.n_partitions)
+        return new
 
     # ------------------------------------------------------------------- state
 
@@ -334,4 +251,4 @@ class TrendMemory:
         self._bind()
 
 
-__all__ = ["LEAST_INDEXED", "WAITING_PER_ROOT", "TrendMemory"]
+__all__ = ["TrendMemory"]

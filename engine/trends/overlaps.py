@@ -22,6 +22,10 @@ from engine.trends.template_arrays import TrendTables
 LEAST_MEMBERS = 8
 LEAST_ENTRIES = 16
 
+PART = 512
+"""Events of a partition that are taken in before what is stored is indexed: what is stored meanwhile is looked at one
+by one."""
+
 _MEMBER = ("hi_ms", "clock", "serial", "bit", "doubt")
 _OF_BATCH = ("t_ms", "order", "states")
 _ENTRY = ("entry_node", "entry_used", "entry_may")
@@ -41,9 +45,7 @@ class _Open:
     def held(self) -> ta.Batch:
         """The members that there are, with the same arrays."""
         n, whole = self.n_members, self.members
-        return whole._replace(
-            rows=whole.rows[:n], partition=whole.partition[:n], states=whole.states[:n], ranks=whole.ranks[:, :n]
-        )
+        return whole._replace(rows=whole.rows[:n], partition=whole.partition[:n], states=whole.states[:n])
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class TrendOverlaps:
         whole, n_rejected = coming.batch, self.n_rejected
         batch = whole._replace(
             rows=whole.rows[rows], partition=whole.partition[rows], t_ms=whole.t_ms[rows], order=whole.order[rows],
-            states=whole.states[rows], ranks=np.take(whole.ranks, rows, axis=1),
+            states=whole.states[rows],
         )  # fmt: skip
         more = np.empty((3, len(coming.hi_ms)), np.int64)
         more[oa.HI_MS], more[oa.CLOCK] = coming.hi_ms, coming.clock
@@ -116,8 +118,10 @@ class TrendOverlaps:
         self._make_room(batch)
         for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
             each = self._open[int(batch.partition[first])]
-            yield from self._sweep(each, batch, more, first, last, ta.NEVER, results, scratch)
-        self._memory.end_batch()
+            for begin in range(first, last, PART):
+                end = min(last, begin + PART)
+                self._index(batch, begin, end)
+                yield from self._sweep(each, batch, more, begin, end, ta.NEVER, results, scratch)
         if self.n_rejected > n_rejected and self._is_told:
             self._forget_ids()
 
@@ -132,25 +136,26 @@ class TrendOverlaps:
         none = self._no_members(0, -1)
         if self._open:
             self._make_room(none)
-            self._memory.end_batch()
         for partition, each in list(self._open.items()):
             yield from self._sweep(each, none, np.empty((3, 0), np.int64), 0, 0, watermark_ms, results, scratch)
             if not each.n_members:
                 del self._open[partition]
 
     def _make_room(self, batch: ta.Batch) -> None:
-        """For what may be stored: each event that comes or is held; indexes are made with the values of all these."""
-        memory, stored = self._memory, self._tables.stored_states
-        if not stored:
+        """For what may be stored: each event that comes or is held."""
+        memory = self._memory
+        if not self._tables.stored_states:
             return
-        held = {partition: each.held() for partition, each in self._open.items()}
-        new = np.zeros((memory.n_partitions, len(stored)), np.int64)
-        for part in (batch, *held.values()):
-            for number, state in enumerate(stored):
-                read = part.partition[((part.states >> state) & 1).astype(np.bool_)]
-                new[:, number] += np.bincount(read, minlength=memory.n_partitions)
-        memory.index_all(new, batch, held)
+        new = memory.n_new(batch, 0, len(batch.rows))
+        for each in self._open.values():
+            held = each.held()
+            new += memory.n_new(held, 0, len(held.rows))
         memory.reserve_vertices(new.reshape(-1))
+
+    def _index(self, batch: ta.Batch, first: int, end: int) -> None:
+        """Before the events [first, end) come: what is stored already, as far as it pays."""
+        if self._tables.indexed:
+            self._memory.index_all(self._memory.n_new(batch, first, end), batch, first, end)
 
     def _sweep(
         self, each: _Open, batch: ta.Batch, more: Int64Array, first: int, last: int, until_ms: int,
@@ -164,7 +169,7 @@ class TrendOverlaps:
             state[oa.WANTS] = oa.NOTHING
             first = kernel.sweep(
                 self._template, self._table, each.overlap, each.members, batch, more, memory.sums, memory.vertices,
-                memory.indexes, results, scratch, retired, first, last, until_ms,
+                memory.indexes.arrays, memory.indexes.ahead, results, scratch, retired, first, last, until_ms,
             )  # fmt: skip
             match int(state[oa.WANTS]):
                 case oa.NOTHING:
@@ -248,8 +253,8 @@ class TrendOverlaps:
         sizes = self._template.sizes
         return ta.Batch(
             np.arange(n), np.full(n, partition), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
-            np.full((int(sizes[ta.N_INDEXES]), n), -1), np.zeros((self._n_columns, n)),
-            np.zeros((int(sizes[ta.N_DERIVED]), n)), np.full((3, n if self._is_told else 0), -1),
+            np.zeros((self._n_columns, n)), np.zeros((int(sizes[ta.N_DERIVED]), n)),
+            np.full((3, n if self._is_told else 0), -1),
         )  # fmt: skip
 
     def _grow(self, each: _Open) -> None:
@@ -268,7 +273,7 @@ class TrendOverlaps:
                 getattr(new, name)[: len(before)] = before
         room = len(old.node_member)
         new.adjacent.reshape(n_nodes, n_nodes)[:room, :room] = old.adjacent.reshape(room, room)
-        for name in ("t_ms", "order", "states", "ranks", "columns", "derived", "reached"):
+        for name in ("t_ms", "order", "states", "columns", "derived", "reached"):
             before = getattr(each.members, name)
             getattr(grown.members, name)[..., : before.shape[-1]] = before
         each.overlap, each.members = grown.overlap, grown.members

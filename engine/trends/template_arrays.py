@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,15 +26,38 @@ _OPS = {
 _WAYS = {NumberKind.LEAST: LEAST, NumberKind.GREATEST: GREATEST}
 
 
+class Indexed(NamedTuple):
+    """An index: its place among stored states, the derived value that is its key, and 1.0, or -1.0 where keys are
+    negated."""
+
+    stored: int
+    derived: int
+    sign: float
+
+
+class IndexedScan(NamedTuple):
+    """A transition that an index serves: its number among scans, the place of its source among stored states, the
+    state that it leads to, what is compared (derived values of the earlier and the later event), how, and the sign of
+    keys."""
+
+    scan: int
+    stored: int
+    target: int
+    earlier: int
+    later: int
+    how: int
+    sign: float
+
+
 @dataclass(frozen=True)
 class TrendTables:
-    """`template`: for kernels. `variables`: of each state, the positive ones first. `indexed`: of each index the stored
-    state, the derived value that is its key, and 1.0, or -1.0 where keys are negated. `stored_states`: the states whose
+    """`template`: for kernels. `variables`: of each state, the positive ones first. `stored_states`: the states whose
     events are kept. `selection`: None under skip till any match."""
 
     template: ta.Template
     variables: tuple[str, ...]
-    indexed: tuple[tuple[int, int, float], ...]
+    indexed: tuple[Indexed, ...]
+    indexed_scans: tuple[IndexedScan, ...]
     stored_states: tuple[int, ...]
     keeps_columns: bool
     selection: ta.Selection | None
@@ -66,7 +90,7 @@ class _Builder:
         self.cuts: list[int] = []
         self.compared: list[tuple[int, int, int]] = []
         self.programs: list[int] = []
-        self.indexed: list[tuple[int, int, float]] = []
+        self.indexed: list[Indexed] = []
         self.scan_of: dict[tuple[int, int], int] = {}
 
     def tables(self, constants: Float64Array) -> TrendTables:
@@ -151,7 +175,8 @@ class _Builder:
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(
-            template, variables, tuple(self.indexed), tuple(self.stored), keeps_columns, self._selection()
+            template, variables, tuple(self.indexed), self._indexed_scans(), tuple(self.stored), keeps_columns,
+            self._selection(),
         )  # fmt: skip
 
     # -------------------------------------------------------------- strategies
@@ -170,6 +195,16 @@ class _Builder:
             taking=_table(rows, 2),
             length=np.zeros(len(self.stored), np.int64),
         )
+
+    def _indexed_scans(self) -> tuple[IndexedScan, ...]:
+        found = []
+        for join in self.plan.joins:
+            if join.way is JoinWay.INDEX:
+                (only,) = join.compared
+                scan, stored = self.scan_of[join.source, join.target], self.stored[join.source]
+                what = (only.earlier, only.later, _OPS[only.op], _sign(only.op))
+                found.append(IndexedScan(scan, stored, join.target, *what))
+        return tuple(found)
 
     # --------------------------------------------------------------- positive
 
@@ -196,7 +231,7 @@ class _Builder:
         index = -1
         if join.way is JoinWay.INDEX:
             (only,) = join.compared
-            own = (self.stored[join.source], only.earlier, 1.0 if only.op in ("<", "<=") else -1.0)
+            own = Indexed(self.stored[join.source], only.earlier, _sign(only.op))
             if own not in self.indexed:
                 self.indexed.append(own)
             index = self.indexed.index(own)
@@ -276,6 +311,11 @@ class _Graphs:
         self.killed_by = _Lists()
 
 
+def _sign(op: str) -> float:
+    """Of keys, so that smaller ones are admitted."""
+    return 1.0 if op in ("<", "<=") else -1.0
+
+
 def _numbers(values: Iterable[int]) -> Int64Array:
     return np.array(list(values), np.int64)
 
@@ -284,4 +324,4 @@ def _table(rows: Sequence[Sequence[int]], width: int) -> Int64Array:
     return np.array(rows, np.int64).reshape(len(rows), width)
 
 
-__all__ = ["TrendTables", "trend_tables"]
+__all__ = ["Indexed", "IndexedScan", "TrendTables", "trend_tables"]

@@ -136,16 +136,15 @@ class Selection(NamedTuple):
 
 class Batch(NamedTuple):
     """Events by partition, each partition's in order: row among the columns, partition, time, order, a bit for each
-    state that reads it; `ranks` (n_indexes, n): its place in an index that was made with it, -1 where there is none.
-    columns (n_columns, rows), derived (n_derived, rows). `reached` (3, n), or (3, 0) where nobody asks: the first and
-    the last window in which a trend comes to the event, and the first state that reads it so; -1 as state: none."""
+    state that reads it. columns (n_columns, rows), derived (n_derived, rows). `reached` (3, n), or (3, 0) where nobody
+    asks: the first and the last window in which a trend comes to the event, and the first state that reads it so; -1 as
+    state: none."""
 
     rows: Int64Array
     partition: Int64Array
     t_ms: Int64Array
     order: Int64Array
     states: Int64Array
-    ranks: Int64Array
     columns: Float64Array
     derived: Float64Array
     reached: Int64Array
@@ -181,7 +180,7 @@ class Sums(NamedTuple):
 class Vertices(NamedTuple):
     """Events of states whose edges are looked at, in regions by partition and stored state: start and length int64
     (p, n_stored); order, first and last window of each, its numbers (w, n), values that are compared (n_derived, c) and
-    columns (n_columns, c); `ranks` (n_indexes, c)."""
+    columns (n_columns, c)."""
 
     start: Int64Array
     length: Int64Array
@@ -193,23 +192,61 @@ class Vertices(NamedTuple):
     scale: Int32Array
     derived: Float64Array
     columns: Float64Array
-    ranks: Int64Array
 
 
 class Indexes(NamedTuple):
-    """Prefix aggregates by value, of indexes by partition (p, n_indexes): where its entries start, how many there are;
-    vertices of the region below `limit` are in it, of these the first `done` have been entered. A Fenwick tree: `keys`
-    sorted, numbers (c, w, n), and for which window each holds."""
+    """Events of earlier batches by value, of indexes by partition (p, n_indexes): where its entries start, a multiple
+    of the block (1,), and how many there are; of the vertices of the region those below `limit` are in it, or have no
+    value; `gone`: those that stood before these and are forgotten since; `last_window` of all. An entry is the place of
+    a vertex from the start of the region, when the index was made (c,), sorted by value. Of each block of entries the
+    first value (b,) and what all entries before it have together, numbers (b, w, n) by window modulo w."""
 
+    block: Int64Array
     start: Int64Array
     size: Int64Array
     limit: Int64Array
-    done: Int64Array
-    keys: Float64Array
-    window: Int64Array
+    gone: Int64Array
+    last_window: Int64Array
+    place: Int32Array
+    key: Float64Array
     whole: Int64Array
     real: Float64Array
     scale: Int32Array
+
+
+class Ahead(NamedTuple):
+    """What inequalities bring from events of a batch to later ones of it: see `engine.kernels.trends.ahead`.
+
+    `least` (1,): the events of a block. `slot` (n_scans,): the place k of a scan among those with an index, -1: none.
+    Of partitions that have it (p,): the number of their first event in the batch, how many there are, and the boundary
+    that is `due`, -1 where earlier events are looked at one by one; their lists (p, k): start, -1 where there is none,
+    and size. `lists`: entries by value, the number of the event in its partition and how it is meant. Of the partition
+    at hand: lists of the parts of halves (k, ...), their sizes (k, levels); of each event its windows (m,), its place
+    among the vertices of a stored state (n_stored, m), and what was brought to it, numbers (k, m, w, n) from its first
+    window on; vertices of each stored state (n_stored,) `before` its first event, and up to the `block` at hand. Sums
+    (2, w, n): scratch."""
+
+    least: Int64Array
+    slot: Int64Array
+    first: Int64Array
+    n_events: Int64Array
+    due: Int64Array
+    start: Int64Array
+    size: Int64Array
+    lists: Int32Array
+    levels: Int32Array
+    level_size: Int64Array
+    first_window: Int64Array
+    last_window: Int64Array
+    place: Int32Array
+    whole: Int64Array
+    real: Float64Array
+    scale: Int32Array
+    before: Int64Array
+    block: Int64Array
+    sum_whole: Int64Array
+    sum_real: Float64Array
+    sum_scale: Int32Array
 
 
 class Results(NamedTuple):
@@ -283,6 +320,7 @@ __all__ = [
     "SOURCE",
     "TARGET",
     "WITHIN_MS",
+    "Ahead",
     "Batch",
     "Indexes",
     "Results",

@@ -1,9 +1,10 @@
 """Transitions whose edges depend on the events: earlier events one by one, or summed up by value in an index.
 
-One inequality between a value of the earlier and a value of the later event admits a range of values from one end; an
-index of prefix aggregates answers for it in O(log n) per window (a Fenwick tree over the sorted values: sums of any
-size are added, never subtracted). It is made with all the values that a batch brings, so that it never meets one that
-it does not know; what comes in small batches waits behind it and is looked at one by one, until it is made anew.
+One inequality between a value of the earlier and a value of the later event admits a range of values from one end. Of
+events of earlier batches an index of prefix aggregates answers for it in O(log n): their places in the order of values,
+and for each block of these what all before it have together (sums of any size are added, never subtracted). What comes
+in small batches waits behind it and is looked at one by one, until it is made anew. What the events of a large batch
+have for later ones of it is brought to these ahead (`engine.kernels.trends.ahead`).
 """
 
 from __future__ import annotations
@@ -39,22 +40,34 @@ from engine.kernels.trends.numbers import put_together
 
 
 @inlined
-def add_scanned(template, batch, sums, vertices, indexes, scratch, scan, at, first_window, last_window):
+def add_scanned(template, batch, sums, vertices, indexes, ahead, scratch, scan, at, first_window, last_window):
     """Add to the numbers of an event those of the earlier events that a transition joins to it."""
     partition = batch.partition[at]
-    region = partition * template.sizes[N_STORED] + template.stored[template.scans[scan, SOURCE]]
+    stored = template.stored[template.scans[scan, SOURCE]]
+    region = partition * template.sizes[N_STORED] + stored
     start = vertices.start[region]
-    n_indexed = 0
+    end = start + vertices.length[region]
+    other = start
+    middle = end  # those from here on are known ahead, but for those of the block at hand
+    block = end
     index = template.scans[scan, INDEX]
     if index >= 0:
         entry = partition * template.sizes[N_INDEXES] + index
-        if indexes.limit[entry] > 0:
-            _enter_earlier(template, sums, vertices, indexes, entry, index, start, region, batch.order[at], partition)
-            _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_window, last_window)
-            n_indexed = min(indexes.limit[entry], vertices.length[region])
-    if n_indexed == vertices.length[region]:
+        other += indexes.limit[entry]
+        if indexes.size[entry] > 0:
+            _add_indexed(template, batch, vertices, indexes, scratch, scan, entry, start, at, first_window, last_window)
+        slot = ahead.slot[scan]
+        if ahead.due[partition] >= 0 and ahead.start[partition * ahead.levels.shape[0] + slot] >= 0:
+            middle = start + ahead.before[stored]
+            block = start + ahead.block[stored]
+            each = at - ahead.first[partition]
+            _add_brought(template, ahead, scratch, slot, each, last_window - first_window + 1)
+    if other < middle:
+        other = max(other, first_in_reach(template, sums, vertices, partition, scan, first_window))
+    if middle <= other < block:
+        other = block
+    if other >= end:
         return
-    place = max(start + n_indexed, first_in_reach(template, sums, vertices, partition, scan, first_window))
     first, last = template.scans[scan, FIRST_COMPARED], template.scans[scan, LAST_COMPARED]
     first_program, last_program = template.scans[scan, FIRST_PROGRAM], template.scans[scan, LAST_PROGRAM]
     spare = vertices.columns.shape[1] - 1
@@ -62,16 +75,20 @@ def add_scanned(template, batch, sums, vertices, indexes, scratch, scan, at, fir
         for column in range(template.sizes[N_COLUMNS]):
             vertices.columns[column, spare] = batch.columns[column, batch.rows[at]]
         scratch.registers[1] = spare
-    for other in range(place, start + vertices.length[region]):
-        if vertices.order[other] >= batch.order[at]:
+    while other < end:
+        place = other
+        other += 1
+        if middle <= other < block:
+            other = block
+        if vertices.order[place] >= batch.order[at]:
             return
-        if not compare(template, vertices, batch, first, last, other, batch.rows[at]):
+        if not compare(template, vertices, batch, first, last, place, batch.rows[at]):
             continue
         if first_program < last_program:
-            scratch.registers[0] = other
+            scratch.registers[0] = place
             if not programs_hold(template, vertices, scratch, first_program, last_program):
                 continue
-        _add_vertex(template, vertices, scratch, other, first_window, last_window)
+        _add_vertex(template, vertices, scratch, place, first_window, last_window)
 
 
 @inlined
@@ -142,89 +159,106 @@ def is_needed(template, scratch, window):
 
 
 @inlined
-def _enter_earlier(template, sums, vertices, indexes, entry, index, start, region, order, partition):
-    """Enter the vertices that come before the event at hand."""
-    while indexes.done[entry] < min(indexes.limit[entry], vertices.length[region]):
-        place = start + indexes.done[entry]
-        if vertices.order[place] >= order:
-            return
-        indexes.done[entry] += 1
-        if vertices.ranks[index, place] >= 0:
-            _enter(template, vertices, indexes, entry, vertices.ranks[index, place], place, sums.first_open[partition])
-
-
-@inlined
-def _enter(template, vertices, indexes, entry, rank, place, first_open):
-    """Add a vertex to the prefixes that it belongs to, in the windows that are open."""
-    n_windows = template.sizes[N_WINDOWS]
+def _add_brought(template, ahead, scratch, slot, each, n_open):
+    """Add what earlier blocks of the batch have brought to an event."""
     n_numbers = template.sizes[N_NUMBERS]
-    first_window = vertices.first_window[place]
-    node = rank + 1
-    while node <= indexes.size[entry]:
-        at = indexes.start[entry] + node - 1
-        for window in range(max(first_window, first_open), vertices.last_window[place] + 1):
-            source = (place * n_windows + window - first_window) * n_numbers
-            if vertices.whole[source] == 0:
-                continue
-            slot = at * n_windows + window % n_windows
-            if indexes.window[slot] != window:
-                indexes.window[slot] = window
-                for number in range(n_numbers):
-                    indexes.whole[slot * n_numbers + number] = 0
-                    indexes.scale[slot * n_numbers + number] = 0
+    first = (slot * ahead.place.shape[1] + each) * template.sizes[N_WINDOWS] * n_numbers
+    for window in range(n_open):
+        source = first + window * n_numbers
+        if ahead.whole[source] != 0 and is_needed(template, scratch, window):
             for number in range(n_numbers):
                 put_together(
-                    template.ways[number], indexes.whole, indexes.real, indexes.scale, slot * n_numbers + number,
-                    vertices.whole, vertices.real, vertices.scale, source + number,
+                    template.ways[number], scratch.whole, scratch.real, scratch.scale, window * n_numbers + number,
+                    ahead.whole, ahead.real, ahead.scale, source + number,
                 )  # fmt: skip
-        node += node & -node
 
 
-@inlined
-def _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_window, last_window):
-    """Add what the admitted values have together."""
+@leaf
+def _add_indexed(template, batch, vertices, indexes, scratch, scan, entry, start, at, first_window, last_window):
+    """Add what the admitted values have together: the blocks before the last one at once, of that one each."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
     compared = template.scans[scan, FIRST_COMPARED]
-    how = template.compared[compared, HOW]
+    how, key = template.compared[compared, HOW], template.compared[compared, LEFT]
     value = batch.derived[template.compared[compared, RIGHT], batch.rows[at]]
-    if math.isnan(value):
+    last = min(last_window, indexes.last_window[entry])
+    if math.isnan(value) or last < first_window:
         return
-    if how in (GT, GE):
-        value = -value  # keys are negated then, so that a prefix is admitted
-    node = _n_admitted(indexes, entry, value, how in (LE, GE))
-    while node > 0:
-        place = indexes.start[entry] + node - 1
-        for window in range(first_window, last_window + 1):
-            slot = place * n_windows + window % n_windows
-            if (
-                indexes.window[slot] == window
-                and indexes.whole[slot * n_numbers] != 0
-                and is_needed(template, scratch, window - first_window)
-            ):
-                for number in range(n_numbers):
-                    put_together(
-                        template.ways[number], scratch.whole, scratch.real, scratch.scale,
-                        (window - first_window) * n_numbers + number,
-                        indexes.whole, indexes.real, indexes.scale, slot * n_numbers + number,
-                    )  # fmt: skip
-        node -= node & -node
+    # Keys are negated where larger ones are admitted, so that it is a prefix.
+    sign = -1.0 if how in (GT, GE) else 1.0
+    equal = how in (LE, GE)
+    value *= sign
+    size = indexes.block[0]
+    block = _last_admitted(indexes, entry, value, equal)
+    if block < 0:
+        return
+    first_block = indexes.start[entry] // size
+    for window in range(first_window, last + 1):
+        slot = ((first_block + block) * n_windows + window % n_windows) * n_numbers
+        if indexes.whole[slot] != 0 and is_needed(template, scratch, window - first_window):
+            for number in range(n_numbers):
+                put_together(
+                    template.ways[number], scratch.whole, scratch.real, scratch.scale,
+                    (window - first_window) * n_numbers + number,
+                    indexes.whole, indexes.real, indexes.scale, slot + number,
+                )  # fmt: skip
+    for each in range(block * size, min((block + 1) * size, indexes.size[entry])):
+        place = indexes.place[indexes.start[entry] + each] - indexes.gone[entry]
+        if place < 0:
+            continue
+        own = sign * vertices.derived[key, start + place]
+        if not (own < value or (equal and own == value)):
+            return
+        _add_vertex(template, vertices, scratch, start + place, first_window, last_window)
 
 
 @inlined
-def _n_admitted(indexes, entry, value, equal):
-    """How many sorted keys are below a value, or at most it."""
+def _last_admitted(indexes, entry, value, equal):
+    """The last block whose first key is below a value, or at most it; -1: none."""
+    size = indexes.block[0]
+    first = indexes.start[entry] // size
     low = 0
-    high = indexes.size[entry]
-    start = indexes.start[entry]
+    high = (indexes.size[entry] + size - 1) // size
     while low < high:
         middle = (low + high) // 2
-        key = indexes.keys[start + middle]
+        key = indexes.key[first + middle]
         if key < value or (equal and key == value):
             low = middle + 1
         else:
             high = middle
-    return low
+    return low - 1
 
 
-__all__ = ["add_scanned", "compare", "first_in_reach", "is_needed", "programs_hold"]
+@leaf
+def sum_blocks(template, sums, vertices, indexes, partition, entry, start):
+    """Make the sums of an index whose entries are in order, for the windows that are open; `start`: of its region."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    size = indexes.block[0]
+    first_block = indexes.start[entry] // size
+    last_window = indexes.last_window[entry]
+    first_window = max(sums.first_open[partition], last_window - n_windows + 1)
+    n_blocks = (indexes.size[entry] + size - 1) // size
+    width = n_windows * n_numbers
+    for number in range(first_block * width, (first_block + min(1, n_blocks)) * width):
+        indexes.whole[number] = 0
+        indexes.scale[number] = 0
+    for block in range(first_block + 1, first_block + n_blocks):
+        for number in range(block * width, (block + 1) * width):
+            indexes.whole[number] = indexes.whole[number - width]
+            indexes.scale[number] = indexes.scale[number - width]
+        for each in range((block - 1) * size, block * size):
+            place = start + indexes.place[each]
+            own_window = vertices.first_window[place]
+            for window in range(max(first_window, own_window), vertices.last_window[place] + 1):
+                source = (place * n_windows + window - own_window) * n_numbers
+                target = block * width + window % n_windows * n_numbers
+                if vertices.whole[source] != 0:
+                    for number in range(n_numbers):
+                        put_together(
+                            template.ways[number], indexes.whole, indexes.real, indexes.scale, target + number,
+                            vertices.whole, vertices.real, vertices.scale, source + number,
+                        )  # fmt: skip
+
+
+__all__ = ["add_scanned", "compare", "first_in_reach", "is_needed", "programs_hold", "sum_blocks"]

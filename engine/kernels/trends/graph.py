@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from engine.kernels.compile.ways import inlined, leaf
+from engine.kernels.trends.ahead import bring, is_due, note_place
 from engine.kernels.trends.arrays import (
     COLUMN,
     FIRST_REACHED,
@@ -23,7 +24,6 @@ from engine.kernels.trends.arrays import (
     N_DERIVED,
     N_GRAPH_CHANNELS,
     N_GRAPHS,
-    N_INDEXES,
     N_LENGTHS,
     N_LIMBS,
     N_NUMBERS,
@@ -49,16 +49,16 @@ from engine.kernels.trends.together import contribute_together, end_of_run
 
 
 @leaf
-def advance(template, batch, sums, vertices, indexes, results, scratch, first):
-    """Take in events from number `first` on; returns the number of the next one, fewer than all where there was no room
-    for the results of windows that it closes."""
+def advance(template, batch, sums, vertices, indexes, ahead, results, scratch, first, end):
+    """Take in the events [first, end); returns the number of the next one, less than `end` where there was no room for
+    the results of windows that it closes."""
     slide_ms = template.sizes[SLIDE_MS]
     within_ms = template.sizes[WITHIN_MS]
     before_ms = NEVER
     last_window = 0
     first_window = 0
     at = first
-    while at < batch.rows.shape[0]:
+    while at < end:
         t_ms = batch.t_ms[at]
         if t_ms != before_ms:
             last_window = (t_ms - 1) // slide_ms
@@ -81,10 +81,12 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
             sums.order[partition] = batch.order[at]
             sums.first_open[partition] = first_window
             sums.last_open[partition] = last_window
-        after = _end_of_like(template, batch, at)
-        _read(template, batch, sums, vertices, indexes, scratch, at, after, first_window, last_window)
+        if is_due(ahead, partition, at - ahead.first[partition]):
+            bring(template, batch, vertices, ahead, partition, at - ahead.first[partition])
+        after = _end_of_like(template, batch, at, end)
+        _read(template, batch, sums, vertices, indexes, ahead, scratch, at, after, first_window, last_window)
         at = after
-    return batch.rows.shape[0]
+    return end
 
 
 @leaf
@@ -108,22 +110,21 @@ def close_windows(template, sums, vertices, results, n_partitions, watermark_ms,
 
 
 @inlined
-def _end_of_like(template, batch, first):
-    """The end of the events from number `first` on that are read together."""
-    n = batch.rows.shape[0]
+def _end_of_like(template, batch, first, end):
+    """The end of the events from number `first` on, before `end`, that are read together."""
     after = first + 1
     if (
-        after >= n
+        after >= end
         or batch.order[after] != batch.order[first]
         or batch.partition[after] != batch.partition[first]
         or batch.states[after] != batch.states[first]
     ):
         return after
-    return end_of_run(template, batch, first)
+    return end_of_run(template, batch, first, end)
 
 
 @inlined
-def _read(template, batch, sums, vertices, indexes, scratch, at, after, first_window, last_window):
+def _read(template, batch, sums, vertices, indexes, ahead, scratch, at, after, first_window, last_window):
     """The event, or those up to `after` that are like it, become vertices of each state that reads them."""
     n_states = template.sizes[N_STATES]
     n_positive = template.sizes[N_POSITIVE]
@@ -134,7 +135,7 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, after, first_wi
         if state >= n_positive:
             read_negated(template, batch, sums, state, at)
             continue
-        gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window)
+        gather(template, batch, sums, vertices, indexes, ahead, scratch, state, at, first_window, last_window)
         if not is_reached(template, scratch, last_window - first_window + 1):
             continue
         if batch.reached.shape[1] > 0:
@@ -147,11 +148,12 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, after, first_wi
             contribute_together(template, batch, scratch, state, at, after, n_open)
         pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
         if template.stored[state] >= 0:
+            note_place(template, batch, vertices, ahead, state, at)
             store(template, batch, vertices, scratch, state, at, first_window, last_window)
 
 
 @inlined
-def gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window):
+def gather(template, batch, sums, vertices, indexes, ahead, scratch, state, at, first_window, last_window):
     """What the event gets: a trend that it begins, in windows where nothing forbids it, and those that it goes on."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -188,7 +190,7 @@ def gather(template, batch, sums, vertices, indexes, scratch, state, at, first_w
                     )  # fmt: skip
     begin = template.scan_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.scan_ends[state]):
-        add_scanned(template, batch, sums, vertices, indexes, scratch, entry, at, first_window, last_window)
+        add_scanned(template, batch, sums, vertices, indexes, ahead, scratch, entry, at, first_window, last_window)
 
 
 @inlined
@@ -292,8 +294,6 @@ def store(template, batch, vertices, scratch, state, at, first_window, last_wind
         vertices.derived[column, place] = batch.derived[column, batch.rows[at]]
     for column in range(template.sizes[N_COLUMNS]):
         vertices.columns[column, place] = batch.columns[column, batch.rows[at]]
-    for index in range(template.sizes[N_INDEXES]):
-        vertices.ranks[index, place] = batch.ranks[index, at]
 
 
 @leaf

@@ -49,22 +49,35 @@ LAST_LIMB = 4
 def put_together(way, whole, real, scale, at, other_whole, other_real, other_scale, place):
     """Take a number of other arrays into the one at an index."""
     if way == ADDED:
-        if scale[at] == other_scale[place]:
-            if scale[at] == 0:
-                own, other = whole[at], other_whole[place]
-                if -_FITS < own < _FITS and -_FITS < other < _FITS:
-                    whole[at] = own + other
-                    return
-            else:
-                value = real[at] + other_real[place]
-                if abs(value) < _LARGE:
-                    real[at] = value
-                    return
+        own_scale, its_scale = scale[at], other_scale[place]
+        if own_scale > 0 and its_scale > 0:
+            addend = other_real[place]
+            larger = max(own_scale, its_scale)
+            value = real[at] * _factor(larger - own_scale) + addend * _factor(larger - its_scale)
+            if abs(value) < _LARGE and addend != 0.0:
+                real[at] = value
+                scale[at] = larger
+                return
+        elif own_scale == its_scale:
+            own, other = whole[at], other_whole[place]
+            if -_FITS < own < _FITS and -_FITS < other < _FITS:
+                whole[at] = own + other
+                return
+        elif own_scale == 0 and whole[at] == 0 and other_real[place] != 0.0:
+            real[at] = other_real[place]
+            scale[at] = its_scale
+            return
         _add(whole, real, scale, at, other_whole[place], other_real[place], other_scale[place])
     elif way >= LIMB:
         _add_to_limb(whole, at, other_whole[place], way == LAST_LIMB)
     elif other_scale[place] != 0:
         enter_extreme(way, real, scale, at, other_real[place])
+
+
+@inlined
+def _factor(n_scales):
+    """By which a number is smaller, told in a scale that is so much larger; what is less than what is rounded is 0."""
+    return 1.0 if n_scales == 0 else _SMALL if n_scales == 1 else _SMALL * _SMALL if n_scales == 2 else 0.0
 
 
 @inlined

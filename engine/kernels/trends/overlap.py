@@ -28,7 +28,6 @@ from engine.kernels.trends.arrays import (
     N_CHANNELS,
     N_COLUMNS,
     N_DERIVED,
-    N_INDEXES,
     N_LIMBS,
     N_NUMBERS,
     N_POSITIVE,
@@ -79,8 +78,8 @@ _NEGLIGIBLE = 2.0**-80
 
 @leaf
 def sweep(
-    template, table, overlap, members, batch, coming, sums, vertices, indexes, results, scratch, retired, first, last,
-    until_ms,
+    template, table, overlap, members, batch, coming, sums, vertices, indexes, ahead, results, scratch, retired, first,
+    last, until_ms,
 ):  # fmt: skip
     """Take in the events [first, last) of a batch, which are of this partition, then go on until a time, NEVER: no
     further; returns the number of the next event. WANTS says what is missing where it is not done."""
@@ -100,7 +99,7 @@ def sweep(
         ):
             overlap.state[WANTS] = ROOM_FOR_MEMBERS
             return at
-        _arrive(template, table, overlap, members, batch, coming, sums, vertices, indexes, scratch, at)
+        _arrive(template, table, overlap, members, batch, coming, sums, vertices, indexes, ahead, scratch, at)
     if until_ms != NEVER:
         _sweep_to(template, table, overlap, members, sums, vertices, results, scratch, retired, until_ms, False)
     return last
@@ -163,7 +162,7 @@ def _n_active(overlap):
 
 
 @leaf
-def _arrive(template, table, overlap, members, batch, coming, sums, vertices, indexes, scratch, at):
+def _arrive(template, table, overlap, members, batch, coming, sums, vertices, indexes, ahead, scratch, at):
     """An event becomes a member, unless the events of its clock leave its order open to nobody but the clock."""
     row = batch.rows[at]
     hi_ms = coming[HI_MS, row]
@@ -190,15 +189,13 @@ def _arrive(template, table, overlap, members, batch, coming, sums, vertices, in
         members.columns[column, member] = batch.columns[column, row]
     for column in range(template.sizes[N_DERIVED]):
         members.derived[column, member] = batch.derived[column, row]
-    for index in range(template.sizes[N_INDEXES]):
-        members.ranks[index, member] = batch.ranks[index, at]
     if members.reached.shape[1] > 0:
         for part in range(members.reached.shape[0]):
             members.reached[part, member] = -1
     _give_bit(template, table, overlap, member, batch.states[at], hi_ms > lo_ms)
     for state in range(template.sizes[N_POSITIVE]):
         if (batch.states[at] >> state) & 1:
-            _add_node(template, table, overlap, members, sums, vertices, indexes, scratch, member, state)
+            _add_node(template, table, overlap, members, sums, vertices, indexes, ahead, scratch, member, state)
 
 
 @inlined
@@ -229,7 +226,7 @@ def _give_bit(template, table, overlap, member, states, is_interval):
 
 
 @inlined
-def _add_node(template, table, overlap, members, sums, vertices, indexes, scratch, member, state):
+def _add_node(template, table, overlap, members, sums, vertices, indexes, ahead, scratch, member, state):
     """The member as a state reads it: what the graph passes on to it by events, and which nodes it may be next to."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -249,7 +246,9 @@ def _add_node(template, table, overlap, members, sums, vertices, indexes, scratc
     begin = template.scan_ends[state - 1] if state > 0 else 0
     if last_window >= first_window:
         for scan in range(begin, template.scan_ends[state]):
-            add_scanned(template, members, sums, vertices, indexes, scratch, scan, member, first_window, last_window)
+            add_scanned(
+                template, members, sums, vertices, indexes, ahead, scratch, scan, member, first_window, last_window
+            )
     clear(overlap.base_whole, overlap.base_scale, node * n_windows * n_numbers, n_windows * n_numbers)
     for window in range(first_window, last_window + 1):
         target = (node * n_windows + window % n_windows) * n_numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.kernels.compile.ways import inlined, leaf
-from engine.kernels.trends.arrays import N_DERIVED, N_INDEXES, N_NUMBERS, N_WINDOWS, SLIDE_MS, WITHIN_MS
+from engine.kernels.trends.arrays import N_DERIVED, N_NUMBERS, N_WINDOWS, SLIDE_MS, WITHIN_MS
 from engine.kernels.trends.graph import close, end_order, pass_on, store
 from engine.kernels.trends.numbers import put_together
 from engine.kernels.trends.overlap_arrays import (
@@ -241,8 +241,6 @@ def _move_member(template, overlap, members, old, new):
         members.columns[column, new] = members.columns[column, old]
     for column in range(template.sizes[N_DERIVED]):
         members.derived[column, new] = members.derived[column, old]
-    for index in range(template.sizes[N_INDEXES]):
-        members.ranks[index, new] = members.ranks[index, old]
     if members.reached.shape[1] > 0:
         for part in range(members.reached.shape[0]):
             members.reached[part, new] = members.reached[part, old]

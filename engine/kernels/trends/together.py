@@ -31,9 +31,9 @@ _LARGEST_REAL = 2.0**1000
 
 
 @leaf
-def end_of_run(template, batch, first):
-    """The number of the first event after `first` that is not read together with it. It is the same whatever is
-    propagated, so that queries that share a graph have the numbers that each has alone."""
+def end_of_run(template, batch, first, end):
+    """The number of the first event after `first`, up to `end`, that is not read together with it. It is the same
+    whatever is propagated, so that queries that share a graph have the numbers that each has alone."""
     states = batch.states[first]
     after = first + 1
     if template.sizes[N_LIMBS] > 0:
@@ -42,7 +42,7 @@ def end_of_run(template, batch, first):
         begin = template.scan_ends[state - 1] if state > 0 else 0
         if (states >> state) & 1 == 1 and (template.scan_ends[state] > begin or template.stored[state] >= 0):
             return after
-    last = min(batch.rows.shape[0], first + MOST_TOGETHER)
+    last = min(end, first + MOST_TOGETHER)
     while (
         after < last
         and batch.order[after] == batch.order[first]

@@ -35,7 +35,9 @@ def forget_closed(template, sums, vertices, indexes, states, capacity, n_partiti
                 if states[index] == stored:
                     entry = partition * n_indexes + index
                     indexes.limit[entry] = max(0, indexes.limit[entry] - dropped)
-                    indexes.done[entry] = max(0, indexes.done[entry] - dropped)
+                    indexes.gone[entry] += dropped
+                    if indexes.limit[entry] == 0:
+                        indexes.size[entry] = 0
 
 
 @leaf
@@ -58,8 +60,6 @@ def move_regions(source, target, starts, new_starts, lengths, width):
                 target.derived[column, new] = source.derived[column, old]
             for column in range(source.columns.shape[0]):
                 target.columns[column, new] = source.columns[column, old]
-            for index in range(source.ranks.shape[0]):
-                target.ranks[index, new] = source.ranks[index, old]
 
 
 @leaf

@@ -15,7 +15,7 @@ from engine.reference import reference_output
 from engine.reference.observed import observe
 from engine.reference.trends.aggregates import _worlds, trends_among
 from engine.runtime.engine import Engine
-from engine.trends import graph, intake, memory, overlaps
+from engine.trends import graph, indexes, intake, overlaps
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
 
 
@@ -51,14 +51,18 @@ def check(query: CompiledQuery, case: TrendCase) -> None:
     assert shown(evaluated(query, case.stream, SCHEMA)) == expected
     assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LEAST_INDEXED", 0)
-        patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
+        patch.setattr(indexes, "LEAST_INDEXED", 0)
+        patch.setattr(indexes, "WAITING_PER_ROOT", 0.0)
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(indexes, "BLOCK", 2)
+        patch.setattr(indexes, "LEAST_AHEAD", 1)
         assert shown(evaluated(query, case.stream, SCHEMA)) == expected
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
-        patch.setattr(memory, "WAITING_PER_ROOT", 1.0)  # some events wait behind an index
+        patch.setattr(indexes, "LEAST_AHEAD", 2)
+        patch.setattr(indexes, "MOST_AHEAD", 5)  # a batch is several
+        patch.setattr(indexes, "WAITING_PER_ROOT", 1.0)  # some events wait behind an index
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts)) == expected
 
 
@@ -72,11 +76,13 @@ def check_overlaps(query: CompiledQuery, case: TrendCase) -> None:
     assert all(its.expected is None for its, row in zip(reference, whole, strict=True) if row.expected is None)
     assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LEAST_INDEXED", 0)
-        patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
+        patch.setattr(indexes, "LEAST_INDEXED", 0)
+        patch.setattr(indexes, "WAITING_PER_ROOT", 0.0)
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(indexes, "BLOCK", 2)
+        patch.setattr(overlaps, "PART", 1)
         patch.setattr(overlaps, "LEAST_MEMBERS", 1)
         patch.setattr(overlaps, "LEAST_ENTRIES", 1)
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected

@@ -13,7 +13,7 @@ from engine.errors import QueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.parallel import workers
 from engine.runtime import engine as engine_module
-from engine.trends import graph, intake, memory
+from engine.trends import graph, indexes, intake
 from tests.engine.trends.evaluation import shown
 from tests.engine.trends.trend_strategies import SCHEMA, SharingCase
 
@@ -93,7 +93,7 @@ def check_sharing(case: SharingCase) -> None:
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
-        patch.setattr(memory, "LEAST_INDEXED", 0)
+        patch.setattr(indexes, "LEAST_INDEXED", 0)
         own = alone(queries, partial(rows_of, case=case, restarts=False))
         found = rows_of(queries, case, restarts=False)
         # An index has the events of the longest window, and adds those of the others up in another order than alone.

@@ -18,7 +18,7 @@ from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.row_json import row_from_json, row_to_json
 from engine.matching.output.reading.trend_tables import trend_table
 from engine.runtime.engine import Engine
-from engine.trends import memory
+from engine.trends import indexes
 from tests.engine.trends.evaluation import evaluated
 from tests.engine.trends.test_large_numbers import rows_of
 from tests.examples import examples
@@ -139,8 +139,8 @@ def test_nothing_is_rounded(case: Case) -> None:
     assert all(row.exact for row in whole)
     assert evaluated(query, stream, SCHEMA, case.cuts, restarts=True) == whole
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LEAST_INDEXED", 0)
-        patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
+        patch.setattr(indexes, "LEAST_INDEXED", 0)
+        patch.setattr(indexes, "WAITING_PER_ROOT", 0.0)
         assert evaluated(query, stream, SCHEMA, case.cuts) == whole
 
 
