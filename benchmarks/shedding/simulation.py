@@ -140,16 +140,36 @@ class Load:
     seed: int
     cost_factor: float = 1.0
     mixes: bool = False
+    bound: Bound = BOUND
+
+
+def halved(shape: Shape, stream: EventBatch, known: Unshed, load: Load) -> Bound:
+    """Half of the average latency that the events of the second half have where nothing is shed."""
+    clock = SimulatedClock(1.0 / (THROUGHPUT_PER_S * known.cost))
+
+    def control(queries: Mapping[str, CompiledQuery]) -> OverloadControl:
+        never = Sampling(first_every=1 << 40, n_first=0, every=1 << 40)
+        shedder = RunShedder(queries, clock=clock, sampling=never)
+        return OverloadControl(OverloadDetector(Bound(1e9, 0.0)), shedder, clock)
+
+    clock.engine = _engine(shape, load.cost_factor, control)
+    _, latencies = _drive(clock.engine, clock, stream, _arrivals(stream, load))
+    bound_s = 0.5 * float(latencies[len(stream) // 2 :].mean())
+    return Bound(bound_s, 0.2 * bound_s)
+
+
+def _arrivals(stream: EventBatch, load: Load) -> Float64Array:
+    at_rate = np.where(np.arange(len(stream)) < len(stream) // 2, 1 / 0.8, 1 / load.rate)
+    return np.asarray(np.cumsum(at_rate) / THROUGHPUT_PER_S, np.float64)
 
 
 def shed(shape: Shape, stream: EventBatch, known: Unshed, strategy: Strategy, load: Load) -> dict[str, Any]:
     """A row of figures: the second half of the stream comes at `rate`, the first one at 80 %, to learn from."""
     half = len(stream) // 2
-    at_rate = np.where(np.arange(len(stream)) < half, 1 / 0.8, 1 / load.rate)
-    arrivals = np.cumsum(at_rate) / THROUGHPUT_PER_S
+    arrivals = _arrivals(stream, load)
     offer_s = 1.0 / (THROUGHPUT_PER_S * known.cost)
     if isinstance(strategy, WindowStrategy):
-        came = _of_windows(shape, stream, strategy, arrivals, load.seed)
+        came = _of_windows(shape, stream, strategy, arrivals, load)
     else:
         came = _of_engine(shape, stream, strategy, arrivals, offer_s, load)
     before = set(stream.table.column("event_id").slice(0, half).to_pylist())
@@ -173,7 +193,7 @@ def shed(shape: Shape, stream: EventBatch, known: Unshed, strategy: Strategy, lo
         "fn_weighted": n_lost / max(1, late.total()),
         "fp_weighted": n_false / max(1, late.total()),
         "dropped": came.dropped,
-        "bound_ms": 1_000 * BOUND.latency_s,
+        "bound_ms": 1_000 * load.bound.latency_s,
         "latency_max_ms": 1_000 * float(came.latencies_s.max()),
         "latency_p999_ms": 1_000 * float(np.quantile(came.latencies_s, 0.999)),
         "overhead": came.overhead,
@@ -215,7 +235,7 @@ def _of_engine(
         shedder = TimedRunShedder(
             queries, strategy=runs, sampling=Sampling(first_every=1, n_again=150), clock=clock, seed=load.seed
         )
-        detector = OverloadDetector(BOUND)
+        detector = OverloadDetector(load.bound)
         return OverloadControl(detector, shedder, clock, events=trained, is_mixed=load.mixes, least_events=8)
 
     engine = _engine(shape, load.cost_factor, control)
@@ -240,12 +260,12 @@ def _of_windows(
     stream: EventBatch,
     strategy: WindowStrategy,
     arrivals_s: Float64Array,
-    seed: int,
+    load: Load,
 ) -> _Came:
     """At 100 % the machine evaluates what this operator does: it gives up a window that a negated event ends, where the
     engine looks when its match is decided."""
     columns = windows.Stream.of(stream, shape.types, shape.attributes[0])
-    half, random = len(stream) // 2, np.random.default_rng(seed)
+    half, random = len(stream) // 2, np.random.default_rng(load.seed)
     began_s = time.perf_counter()
     shedder: windows.PositionUtilities | windows.TypeSampling
     if strategy is WindowStrategy.ESPICE:
@@ -255,7 +275,7 @@ def _of_windows(
         shedder = windows.TypeSampling(shape.patterns, columns, len(shape.types), random)
     build_s = time.perf_counter() - began_s
     offer_s = 1.0 / (THROUGHPUT_PER_S * windows.cost(shape.patterns, columns))
-    driven = windows.drive(shape.patterns, columns, shedder, arrivals_s, offer_s, OverloadDetector(BOUND))
+    driven = windows.drive(shape.patterns, columns, shedder, arrivals_s, offer_s, OverloadDetector(load.bound))
     found = Counter(tuple(columns.ids[event] for event in chosen) for chosen in driven.matches)
     dropped = 2 * driven.n_dropped / max(1, driven.n_looks)
     return _Came(found, driven.latencies_s, dropped, driven.overhead, build_s, 0.0)
@@ -310,4 +330,4 @@ def _compiled(shape: Shape) -> list[CompiledQuery]:
     return [compile_query(text, shape.schema, name=f"q{number}") for number, text in enumerate(shape.texts)]
 
 
-__all__ = ["BOUND", "Load", "Strategy", "Unshed", "WindowStrategy", "shed", "unshed"]
+__all__ = ["BOUND", "Load", "Strategy", "Unshed", "WindowStrategy", "halved", "shed", "unshed"]

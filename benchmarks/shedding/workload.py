@@ -12,6 +12,8 @@ _INT = AttributeType.INT
 SYNTHETIC = EventSchema.of({kind: {"x": _INT} for kind in "ABCDEF"})
 N_COMPANIES = 50
 N_SEQUENCES = 4
+N_SHARED = 10
+SHARED = EventSchema.of({f"T{number}": {"x": _INT} for number in range(N_SHARED)})
 STOCKS = EventSchema.of({f"S{number}": {"rises": _INT} for number in range(N_COMPANIES)})
 
 GAPS_S = {
@@ -62,11 +64,13 @@ class Shape:
     @property
     def schema(self) -> EventSchema:
         """Of the dataset."""
-        return STOCKS if self.dataset == "stock" else SYNTHETIC
+        return _SCHEMAS.get(self.dataset, SYNTHETIC)
 
     def stream(self, n: int, seed: int) -> EventBatch:
         """Events of the dataset."""
-        return stock(n, seed) if self.dataset == "stock" else synthetic(self.dataset, n, seed)
+        if self.dataset == "stock":
+            return stock(n, seed)
+        return ten_types(n, seed) if self.dataset == "ten types" else synthetic(self.dataset, n, seed)
 
 
 def synthetic(name: str, n: int, seed: int) -> EventBatch:
@@ -95,6 +99,37 @@ def stock(n: int, seed: int) -> EventBatch:
         for i, c in enumerate(order.tolist())
     ]
     return EventBatch.from_rows(rows, STOCKS)
+
+
+_SCHEMAS = {"stock": STOCKS, "ten types": SHARED}
+
+
+def ten_types(n: int, seed: int) -> EventBatch:
+    """One event a ms, of ten types with equal chances, an attribute uniform over 1 to 10."""
+    random = np.random.default_rng(seed)
+    kinds, x = random.integers(0, N_SHARED, n), random.integers(1, 11, n)
+    rows = [{"event_id": str(i), "type": f"T{kinds[i]}", "t_lo_ms": i, "x": int(x[i])} for i in range(n)]
+    return EventBatch.from_rows(rows, SHARED)
+
+
+_SHARED_PREFIXES = (
+    (0, 1, 2), (0, 1, 3), (0, 1, 4, 5), (0, 1, 6, 7), (0, 1, 2, 8, 9), (0, 1, 5, 3, 6), (0, 1, 7, 9, 4, 2),
+    (0, 1, 8, 6, 3, 5),
+)  # fmt: skip
+
+
+def shared_prefixes(window: int) -> Shape:
+    """Eight sequences of three to six steps over ten types, the first two in common, of events with a high attribute
+    (as `sequence`)."""
+    texts, patterns = [], []
+    for order in _SHARED_PREFIXES:
+        components = ", ".join(f"T{kind} s{n}" for n, kind in enumerate(order))
+        conditions = " AND ".join(f"s{n}.x >= 6" for n in range(len(order)))
+        texts.append(f"PATTERN SEQ({components}) WHERE skip_till_next_match {{ {conditions} }} WITHIN {window}")
+        patterns.append(Pattern(tuple(Step(kind, 6) for kind in order), window))
+    types = tuple(f"T{n}" for n in range(N_SHARED))
+    name = f"shared prefixes, {window}"
+    return Shape("ten types", name, tuple(texts), ("T0",), ("x", 6), types, ("x",), 0, tuple(patterns))
 
 
 def sequence(dataset: str) -> Shape:
@@ -163,5 +198,6 @@ def _stocks(name: str, order: tuple[int, ...], window: int) -> Shape:
     return Shape("stock", name, tuple(texts), leading, ("rises", 1), types, ("rises",), 50, tuple(patterns))
 
 
-__all__ = ["EVENT_OFFERS", "GAPS_S", "STOCKS", "SYNTHETIC", "Pattern", "Shape", "Step", "closure", "disjunction",
-           "negation", "repeated_stocks", "sequence", "stock", "synthetic", "ten_stocks", "two_patterns"]  # fmt: skip
+__all__ = ["EVENT_OFFERS", "GAPS_S", "SHARED", "STOCKS", "SYNTHETIC", "Pattern", "Shape", "Step", "closure",
+           "disjunction", "negation", "repeated_stocks", "sequence", "shared_prefixes", "stock", "synthetic",
+           "ten_stocks", "ten_types", "two_patterns"]  # fmt: skip
