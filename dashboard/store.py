@@ -87,6 +87,11 @@ def history() -> EventStoreReader | None:
     return _history(url) if is_here(url) else None
 
 
+def is_history_here() -> bool:
+    """Whether the event store of the settings is one of this machine's folders."""
+    return is_here(settings().event_store_url)
+
+
 def history_place() -> str:
     """What people call that store: a path of this machine."""
     return settings().event_store_url.removeprefix("file://")
@@ -207,6 +212,7 @@ __all__ = [
     "history",
     "history_place",
     "interval_section",
+    "is_history_here",
     "live_store",
     "now_ms",
     "read_matchers",

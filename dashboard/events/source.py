@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.store import AppError, event_log, history, history_place, live_store, settings
+from dashboard.store import AppError, event_log, history, history_place, is_history_here, live_store, settings
 from dashboard.text import md
 from dashboard.times import shown
 
@@ -136,10 +136,31 @@ def tell(source: Source) -> None:
     )
 
 
+def not_read() -> str:
+    """What a page without events says of an event store that pages do not read; "" where there is none such."""
+    if is_history_here():
+        return ""
+    return (
+        f" The event store {md(history_place(), 300)} is not on this machine: pages do not read it, `clustercep query` "
+        "and `clustercep report` do."
+    )
+
+
 def _put(found: dict[str, Source], name: str, events: EventSource) -> None:
     span = events.span()
     if span is not None:
         found[name] = Source(name, events, span)
 
 
-__all__ = ["HISTORY", "LIVE", "PARAMETER", "EventSource", "Source", "chosen_source", "history_only", "sources", "tell"]
+__all__ = [
+    "HISTORY",
+    "LIVE",
+    "PARAMETER",
+    "EventSource",
+    "Source",
+    "chosen_source",
+    "history_only",
+    "not_read",
+    "sources",
+    "tell",
+]

@@ -33,7 +33,7 @@ from dashboard.cluster.reading import (
     read_load,
     read_node_marks,
 )
-from dashboard.events.source import EventSource, chosen_source
+from dashboard.events.source import EventSource, chosen_source, not_read
 from dashboard.jobs.data import chosen_attempts, lanes
 from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
 from dashboard.on_sight import AROUND_PX, on_sight
@@ -102,7 +102,7 @@ def _nothing(reason: str) -> None:
     st.info(
         f"{md(reason)} Samples come from Ganglia (sources.ganglia_rrd, gmond) or exporters (sources.prometheus): the "
         "page Health shows what is enabled and what it reports. Choose another span above, or see recorded samples "
-        "with `clustercep demo`.",
+        f"with `clustercep demo`.{not_read()}",
         icon=":material/dns:",
     )
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links
-from dashboard.events.source import LIVE, Source, chosen_source
+from dashboard.events.source import LIVE, Source, chosen_source, not_read
 from dashboard.jobs.application import applications, applications_frame
 from dashboard.jobs.list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
 from dashboard.jobs.reading import n_failed_attempts, read_jobs
@@ -44,7 +44,7 @@ def page() -> None:
         st.info(
             "No job has been seen yet. Jobs come from the ResourceManager (sources.yarn_rest) and from the job history "
             "(sources.job_history): the page Health shows whether they are enabled and what they report. "
-            "`clustercep demo` shows this page with recorded jobs.",
+            f"`clustercep demo` shows this page with recorded jobs.{not_read()}",
             icon=":material/work_history:",
         )
         return

@@ -111,7 +111,13 @@ def test_a_log_goes_first_and_the_address_chooses(installation: Installation, in
 
 def test_a_store_elsewhere_is_left_to_spark(installation: Installation) -> None:
     installation.configure("spark: {store: hdfs://master:8020/events}")
+    for page in ("jobs", "cluster"):
+        told = view(page).info[0].value
+        assert "The event store hdfs" in told
+        assert "is not on this machine: pages do not read it" in told
     assert "No job has been seen yet" in view("jobs").info[0].value
+    installation.configure("")
+    assert "event store" not in view("jobs").info[0].value
 
 
 def test_what_is_unusual_and_the_runs_before(history: Installation) -> None:
