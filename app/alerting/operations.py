@@ -38,7 +38,7 @@ from app.durations import format_duration
 from app.errors import AppError, NotFoundError
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.store.models import AlertRow, SilenceRow
-from app.store.outbox import SentAgain
+from app.store.outbox import GivenUp, SentAgain
 from app.store.states import OPEN_STATES
 from app.store.storable import storable_text
 from app.store.writing.writer import Writer
@@ -48,6 +48,8 @@ MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
 MOST_COVERED = 100
 """Alerts that one transaction silences: steps wait for it."""
+MOST_SENT_AGAIN = 1_000
+"""Alerts in whose history one transaction writes that they are sent again; a message tells of at most twice as many."""
 MAX_ACKNOWLEDGED_MS = 31 * DAY_MS
 MAX_OPERATOR_SILENCE_MS = 7 * DAY_MS
 """Longer ones, recurring ones among them, are an admin's: they are how a failing cluster stays hidden."""
@@ -300,12 +302,32 @@ def end_silence(store: Store, silence_id: int, by: Person, now_ms: int) -> int:
 def send_again(store: Store, keys: Mapping[str | None, Sequence[str]], by: Person, now_ms: int) -> SentAgain:
     """Messages that were given up are pending again, by receiver (None: of all) their Idempotency-Keys (none: all).
 
-    Raises ForbiddenError, StoreError.
+    Which they are is found by reading alone, and they are sent in parts, each with the history of its alerts, so that
+    nobody waits long for the store. Raises ForbiddenError, StoreError.
     """
     by.need(Role.OPERATOR, "send messages again")
-    with store.transaction() as writer:
-        found = (writer.outbox.send_again(receiver, of, now_ms=now_ms) for receiver, of in keys.items())
-        return sum(found, SentAgain(0, 0))
+    sent = SentAgain(0, 0)
+    for receiver, of in keys.items():
+        sent += SentAgain(0, store.n_to_send_again(receiver, of).n_overtaken)
+        for of_receiver, part in _parts(store.to_send_again(receiver, of)):
+            with store.transaction() as writer:
+                sent += writer.outbox.send_again(of_receiver, part, actor=_actor(by), now_ms=now_ms)
+    return sent
+
+
+def _parts(messages: Sequence[GivenUp]) -> Iterator[tuple[str, list[str]]]:
+    """(receiver, Idempotency-Keys) of so many as tell of MOST_SENT_AGAIN alerts together, or of one that tells of
+    more."""
+    part: list[str] = []
+    receiver, n_alerts = "", 0
+    for message in messages:
+        if part and (message.receiver != receiver or n_alerts + len(message.alert_ids) > MOST_SENT_AGAIN):
+            yield receiver, part
+            part, n_alerts = [], 0
+        part.append(message.key)
+        receiver, n_alerts = message.receiver, n_alerts + len(message.alert_ids)
+    if part:
+        yield receiver, part
 
 
 def _no_silence(silence_id: int) -> NotFoundError:

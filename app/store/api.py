@@ -37,7 +37,16 @@ from app.store.models import (
     StatisticRow,
     ToldAlertRow,
 )
-from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_overtaken, next_pending
+from app.store.outbox import (
+    GivenUp,
+    SentAgain,
+    due_first,
+    due_too_late,
+    given_up,
+    is_overtaken,
+    next_pending,
+    to_send_again,
+)
 from app.store.owner import Claimant
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY
@@ -396,6 +405,11 @@ class Store:
         return self._all(
             select(NotificationRow).where(NotificationRow.status == "failed").order_by(*order).limit(limit)
         )
+
+    def to_send_again(self, receiver: str | None = None, keys: Sequence[str] = ()) -> list[GivenUp]:
+        """Which messages `Writer.outbox.send_again` with the same arguments would send, by receiver."""
+        with self._reading() as session:
+            return to_send_again(session, receiver, keys)
 
     def n_to_send_again(self, receiver: str | None = None, keys: Sequence[str] = ()) -> SentAgain:
         """What `Writer.outbox.send_again` with the same arguments would do."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, select
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
 from app.store.bulk import in_chunks
 from app.store.models import NotificationRow
@@ -27,6 +28,16 @@ class SentAgain:
 
     def __add__(self, other: SentAgain) -> SentAgain:
         return SentAgain(self.n_pending + other.n_pending, self.n_overtaken + other.n_overtaken)
+
+
+class GivenUp(NamedTuple):
+    """A message that can be sent again."""
+
+    receiver: str
+    key: str
+    """Its Idempotency-Key."""
+    alert_ids: tuple[str, ...]
+    """Of which it tells, in order."""
 
 
 STATUSES = ("pending", "delivered", "failed", "overtaken")
@@ -99,4 +110,30 @@ def given_up(receiver: str | None, keys: Sequence[str]) -> Iterator[ColumnElemen
         yield and_(failed, NotificationRow.idempotency_key.in_(chunk))
 
 
-__all__ = ["SentAgain", "due_first", "due_too_late", "given_up", "is_overtaken", "next_pending"]
+def to_send_again(session: Session, receiver: str | None, keys: Sequence[str]) -> list[GivenUp]:
+    """The messages of `given_up` that no later one has overtaken, by receiver in order of writing."""
+    found: list[tuple[int, GivenUp]] = []
+    columns = NotificationRow.sequence, NotificationRow.receiver, NotificationRow.idempotency_key
+    is_of_group = NotificationRow.group_id.is_not(None)
+    for failed in given_up(receiver, keys):
+        alone = select(*columns, NotificationRow.alert_id).where(failed, ~is_overtaken(), ~is_of_group)
+        for sequence, of, key, alert_id in session.execute(alone):
+            found.append((sequence, GivenUp(of, key, (alert_id,))))
+        # One of each group at most, with all alerts of which it tells: a message shows a bounded number of them.
+        together = select(*columns, NotificationRow.payload).where(failed, ~is_overtaken(), is_of_group)
+        for sequence, of, key, payload in session.execute(together.execution_options(yield_per=20)):
+            ids = {alert["alert_id"]: None for alert in payload["alerts"]}
+            found.append((sequence, GivenUp(of, key, tuple(ids))))
+    return [message for _, message in sorted(found, key=lambda one: (one[1].receiver, one[0]))]
+
+
+__all__ = [
+    "GivenUp",
+    "SentAgain",
+    "due_first",
+    "due_too_late",
+    "given_up",
+    "is_overtaken",
+    "next_pending",
+    "to_send_again",
+]

@@ -11,7 +11,7 @@ from app.store.alert_pages import filtered_later
 from app.store.bulk import Row, in_chunks, insert_rows
 from app.store.last_notified import LastNotified
 from app.store.models import AlertChangeRow, AlertRow, NotificationRow
-from app.store.outbox import SentAgain, given_up, is_overtaken
+from app.store.outbox import GivenUp, SentAgain, given_up, is_overtaken, to_send_again
 from app.store.writing.gathered import GatheredRows
 
 # Made once: each in_() of a list of values would be looked at value by value.
@@ -231,12 +231,16 @@ class Outbox:
         if by.tried_since_ms is None:
             by.tried_since_ms = now_ms
 
-    def send_again(self, receiver: str | None = None, keys: Sequence[str] = (), *, now_ms: int) -> SentAgain:
-        """What was given up is pending again, under its Idempotency-Key and with all attempts before it.
+    def send_again(
+        self, receiver: str | None = None, keys: Sequence[str] = (), *, actor: str, now_ms: int
+    ) -> SentAgain:
+        """What was given up is pending again, under its Idempotency-Key and with all attempts before it; who wanted it
+        stands in the history of each alert of which it tells.
 
         `receiver`: only of this one; `keys`: only these Idempotency-Keys. Messages that a later one has overtaken stay
         given up.
         """
+        self._note_sent_again(to_send_again(self._rows.session, receiver, keys), actor, now_ms)
         pending = {
             **{"status": "pending", "n_attempts": 0, "finished_ms": None},
             **{"tried_since_ms": now_ms, "next_attempt_ms": now_ms},
@@ -249,6 +253,36 @@ class Outbox:
             result = self._rows.session.execute(again.execution_options(synchronize_session=False))
             n_again += int(getattr(result, "rowcount", 0))
         return SentAgain(n_again, n_overtaken)
+
+    def _note_sent_again(self, messages: Sequence[GivenUp], actor: str, now_ms: int) -> None:
+        """One change of each alert, which stays as it is otherwise, as when it is assigned to somebody."""
+        receivers: dict[str, set[str]] = {}
+        for message in messages:
+            for alert_id in message.alert_ids:
+                receivers.setdefault(alert_id, set()).add(message.receiver)
+        session = self._rows.session
+        for chunk in in_chunks(sorted(receivers)):
+            columns = AlertRow.id, AlertRow.revision, AlertRow.state, AlertRow.silenced
+            kept = session.execute(select(*columns).where(AlertRow.id.in_(chunk))).all()  # retention may take some
+            changed = update(AlertRow).where(AlertRow.id.in_(chunk))
+            session.execute(
+                changed.values(revision=AlertRow.revision + 1, updated_ms=now_ms),
+                execution_options={"synchronize_session": False},
+            )
+            changes = [
+                {
+                    "alert_id": alert_id,
+                    "revision": revision + 1,
+                    "from_state": state,
+                    "to_state": state,
+                    "silenced": silenced,
+                    "at_ms": now_ms,
+                    "reason": f"sent again to {', '.join(sorted(receivers[alert_id]))}",
+                    "actor": actor,
+                }
+                for alert_id, revision, state, silenced in kept
+            ]
+            insert_rows(session, AlertChangeRow, changes)
 
     def n_pending(self, receiver: str | None = None) -> int:
         """Messages that receivers, or one of them, have still to be told."""

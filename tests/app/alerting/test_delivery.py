@@ -202,7 +202,7 @@ def test_what_another_process_sends_again_is_picked_up_unasked(store: Store) -> 
         notifier.start()
         assert notifier.drain(20)
         with store.transaction() as writer:
-            assert writer.outbox.send_again("ops", now_ms=5_000).n_pending == 1
+            assert writer.outbox.send_again("ops", now_ms=5_000, actor="mia").n_pending == 1
         assert hook.came(2)
         notifier.stop(20)
     assert [key for key, _ in hook.received] == [given_up.idempotency_key] * 2

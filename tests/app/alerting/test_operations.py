@@ -123,14 +123,14 @@ def test_only_failed_messages_are_sent_again_under_their_key(any_store: Store) -
     (message,) = store.notifications()
     key = message.idempotency_key
     with store.transaction() as writer:
-        assert writer.outbox.send_again(now_ms=5) == SentAgain(0, 0)  # it is pending
+        assert writer.outbox.send_again(now_ms=5, actor="mia") == SentAgain(0, 0)  # it is pending
         writer.outbox.record_attempt(key, "ops", status="failed", error="refused", next_attempt_ms=0, now_ms=5)
     assert [n.idempotency_key for n in store.failed_notifications()] == [key]
     assert store.n_notifications() == {("ops", "failed"): 1}
     with store.transaction() as writer:
-        assert writer.outbox.send_again("other", now_ms=6) == SentAgain(0, 0)
-        assert writer.outbox.send_again("ops", ["no such key"], now_ms=6) == SentAgain(0, 0)
-        assert writer.outbox.send_again("ops", [key], now_ms=6) == SentAgain(1, 0)
+        assert writer.outbox.send_again("other", now_ms=6, actor="mia") == SentAgain(0, 0)
+        assert writer.outbox.send_again("ops", ["no such key"], now_ms=6, actor="mia") == SentAgain(0, 0)
+        assert writer.outbox.send_again("ops", [key], now_ms=6, actor="mia") == SentAgain(1, 0)
     (again,) = store.notifications("pending")
     assert (again.idempotency_key, again.n_attempts, again.finished_ms, again.next_attempt_ms) == (key, 0, None, 6)
     assert again.last_error == "refused"
@@ -162,7 +162,7 @@ def test_what_a_later_message_has_overtaken_is_not_sent_again(any_store: Store) 
     ):
         assert store.n_to_send_again(receiver, keys) == expected
     with store.transaction() as writer:
-        assert writer.outbox.send_again(now_ms=6) == SentAgain(1, 2)
+        assert writer.outbox.send_again(now_ms=6, actor="mia") == SentAgain(1, 2)
     # That it is over was given up, and may have come all the same: to say now that it fires would be wrong.
     left = [second.idempotency_key, first.idempotency_key]
     assert [n.idempotency_key for n in store.failed_notifications()] == left
@@ -172,7 +172,7 @@ def test_what_a_later_message_has_overtaken_is_not_sent_again(any_store: Store) 
 def test_overtaking_messages_are_looked_for_by_their_labels(tmp_path: Path) -> None:
     make_store(tmp_path / "store.db", 100)
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as large, large.transaction() as writer:
-        found = plans(large.engine, lambda: writer.outbox.send_again(now_ms=1))
+        found = plans(large.engine, lambda: writer.outbox.send_again(now_ms=1, actor="mia"))
     looked = [plan for plan in found if "SUBQUERY" in plan]
     assert looked
     by_labels = "ix_notifications_fingerprint (receiver=? AND fingerprint=? AND status=? AND sequence>?)"

@@ -14,6 +14,8 @@ from app.alerting.silencing import silencing
 from app.errors import AppError
 from app.store import Store, open_store
 from app.store.models import AlertRow
+from app.store.outbox import SentAgain
+from app.store.writing.outbox import Outbox
 from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.app.alerting.dispatch.world import World
 from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
@@ -180,6 +182,91 @@ def test_with_routes_groups_tell_what_people_did(store: Store) -> None:
     world.step(watermark_ms=0)
     told = world.wait(4 * HOUR_MS + 10 * MINUTE_MS)
     assert told == [("ops", "repeat interval elapsed", {"t2": "firing"})]
+
+
+def given_up(store: Store) -> None:
+    with store.transaction() as writer:
+        for message in store.notifications("pending"):
+            writer.outbox.record_attempt(
+                message.idempotency_key, message.receiver,
+                status="failed", error="refused", next_attempt_ms=0, now_ms=5,
+            )  # fmt: skip
+
+
+def test_who_sent_a_message_again_is_in_the_alerts_history(any_store: Store) -> None:
+    store = any_store
+    alert = fired(store)
+    given_up(store)
+    before = one(store)
+    operations.send_again(store, {"other": ()}, MIA, 1_500)  # none of this receiver
+    assert operations.send_again(store, {None: ()}, Person("mia\x00"), 2_000) == SentAgain(1, 0)
+    assert history(store)[1:] == [("firing", "sent again to ops", "mia\\x00")]
+    after = one(store)
+    assert (after.state, after.revision, after.updated_ms) == (before.state, before.revision + 1, 2_000)
+    (change,) = store.alert(alert).changes[1:]
+    assert (change.from_state, change.revision, change.at_ms, change.silenced) == (
+        "firing", after.revision, 2_000, False,
+    )  # fmt: skip
+    operations.send_again(store, {None: ()}, MIA, 2_500)  # it is pending already
+    assert len(history(store)) == 2
+    operations.acknowledge(store, alert, MIA, "", 3_000)
+    assert history(store)[-1][0] == "acknowledged"
+
+
+def test_what_stays_given_up_has_no_history_of_it(store: Store) -> None:
+    fired(store)
+    step(store, 2_000, watermark_ms=20 + GAP_MS + 1)
+    given_up(store)
+    assert operations.send_again(store, {None: ()}, MIA, 3_000) == SentAgain(1, 1)
+    assert [of[1] for of in history(store)].count("sent again to ops") == 1  # that it is over, not that it fires
+
+
+def test_a_group_that_is_sent_again_is_in_the_history_of_each_of_its_alerts(any_store: Store) -> None:
+    world = World(any_store)
+    world.fire("t1", "t2")
+    world.takes = False
+    world.wait(30_000)
+    (message,) = any_store.notifications("pending")
+    assert message.group_id is not None
+    given_up(any_store)
+    assert operations.send_again(any_store, {None: ()}, MIA, world.now_ms) == SentAgain(1, 0)
+    for alert in any_store.alerts():
+        last = any_store.alert(alert.id).changes[-1]
+        assert (last.reason, last.actor, last.revision) == ("sent again to ops", "mia", alert.revision)
+    assert len(any_store.alerts()) == 2
+
+
+def test_a_storm_is_sent_again_in_parts_each_with_its_history(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    step(store, 1_000, *(FakeMatch(10, 20, key=(("task_id", f"t{n}"),)) for n in range(7)))
+    given_up(store)
+    monkeypatch.setattr(operations, "MOST_SENT_AGAIN", 3)
+    n_in_each: list[int] = []
+    noted = Outbox.send_again
+
+    def counted(outbox: Outbox, *given: Any, **named: Any) -> SentAgain:
+        sent = noted(outbox, *given, **named)
+        n_in_each.append(sent.n_pending)
+        return sent
+
+    monkeypatch.setattr(Outbox, "send_again", counted)
+    assert operations.send_again(store, {None: ()}, MIA, 2_000) == SentAgain(7, 0)
+    assert n_in_each == [3, 3, 1]
+    last = {alert.id: store.alert(alert.id).changes[-1] for alert in store.alerts()}
+    assert len(last) == 7
+    assert {(change.reason, change.actor) for change in last.values()} == {("sent again to ops", "mia")}
+
+
+def test_what_cannot_be_written_into_the_history_is_not_sent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fired(store)
+    given_up(store)
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("app.store.writing.outbox.insert_rows", fails)
+    with pytest.raises(OSError, match="full"):
+        operations.send_again(store, {None: ()}, MIA, 2_000)
+    assert store.n_notifications() == {("ops", "failed"): 1}
 
 
 @pytest.mark.parametrize("for_ms", [0, -1, 32 * DAY_MS])

@@ -243,8 +243,8 @@ def test_nothing_that_was_given_up_is_sent_after_something_later(store: Store, c
     assert statuses(store) == [("firing", "failed"), ("resolved", "failed")]
     post.answer, keys = (lambda _task, _state: None), [m.idempotency_key for m in store.notifications()]
     with store.transaction() as writer:
-        assert writer.outbox.send_again(keys=keys[:1], now_ms=clock.now_ms()).n_pending == 0
-        assert writer.outbox.send_again(now_ms=clock.now_ms()).n_pending == 1
+        assert writer.outbox.send_again(keys=keys[:1], now_ms=clock.now_ms(), actor="mia").n_pending == 0
+        assert writer.outbox.send_again(now_ms=clock.now_ms(), actor="mia").n_pending == 1
     write(store, clock, task("a", 200, 210), watermark_ms=150)  # it waits to be sent again: it is overtaken
     assert [status for _, status in statuses(store)] == ["failed", "overtaken", "pending"]
     deliver_all(told_by, clock)
@@ -280,7 +280,7 @@ def test_a_message_is_given_up_after_a_day_with_a_last_attempt(store: Store, clo
     (given_up,) = store.notifications()
     assert (given_up.status, given_up.n_attempts) == ("failed", len(waits_ms) + 1)
     with store.transaction() as writer:
-        assert writer.outbox.send_again(now_ms=clock.now_ms()).n_pending == 1
+        assert writer.outbox.send_again(now_ms=clock.now_ms(), actor="mia").n_pending == 1
     deliver_all(courier(store, clock, post), clock)
     assert clock.now_ms() == NOW_MS + 5 * DAY_MS  # once more a day
 

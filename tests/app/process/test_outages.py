@@ -359,7 +359,7 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
     assert [found.receiver for found in notifier.down()] == ["ops"]
     alive.set()
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as dashboard, dashboard.transaction() as writer:
-        assert writer.outbox.send_again("ops", now_ms=5).n_pending == 1
+        assert writer.outbox.send_again("ops", now_ms=5, actor="mia").n_pending == 1
     assert delivered.wait(20)
     notifier.stop(20)
     (again,) = store.notifications()

@@ -172,6 +172,8 @@ def test_what_was_given_up_is_sent_again(config: Path) -> None:
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
     assert "2 message(s)" in invoke("alerts", "resend", "-c", config).stdout  # the end of one, not its beginning
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config).stdout
+    for alert in alerts_of(config):
+        assert "sent again to ops" in invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
 
 
 def test_what_was_overtaken_is_told(config: Path) -> None:
