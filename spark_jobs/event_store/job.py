@@ -18,6 +18,7 @@ from app.durations import parse_duration_ms, parse_size_bytes, parse_time_ms
 from app.tables import Column, Fit, number, print_table
 from collectors.time_units import HOUR_MS
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.on_this_machine import check_is_there
 from spark_jobs.interruption import run_job
 from spark_jobs.progress import progress_bar
 from spark_jobs.session import SparkJobError, spark_session
@@ -34,8 +35,10 @@ def main(args: Sequence[str]) -> int:
     older_than_ms = _older_than_ms(asked.older_than) if asked.command == "sweep" else 0
     span = _span(asked) if asked.command == "delete" else {}
     master = asked.master or settings.spark.master
+    store_url = asked.store or settings.event_store_url
+    check_is_there(store_url)
     with spark_session(f"clustercep store {asked.command}", master, settings.spark.conf) as spark:
-        store = EventStore.open(spark, asked.store or settings.event_store_url)
+        store = EventStore.open(spark, store_url)
         if asked.command == "compact":
             with progress_bar(spark, "Merging files"):
                 told: dict[str, Any] = asdict(store.compact(target_bytes=target_bytes))

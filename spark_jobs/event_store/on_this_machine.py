@@ -46,6 +46,19 @@ def read_few(
         return None
 
 
+def check_is_there(url: str) -> None:
+    """Raises StoreError, as `EventStore.open` does, where a URL is of this machine and no store is there."""
+    if not is_here(url):
+        return
+    place = rooted(url)
+    try:
+        is_there = CommitReader(LocalFolder(place)).latest() >= 0
+    except OSError:  # Spark tells what is wrong
+        return
+    if not is_there:
+        raise reading.no_store(place)
+
+
 def events_of(
     paths: Sequence[Path], columns: Sequence[str], from_ms: int | None = None, to_ms: int | None = None
 ) -> pa.Table | None:
@@ -68,4 +81,4 @@ def events_of(
     return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
-__all__ = ["are_few", "events_of", "read_few"]
+__all__ = ["are_few", "check_is_there", "events_of", "read_few"]

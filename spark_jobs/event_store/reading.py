@@ -42,11 +42,16 @@ def check_rewritable(url: str, state: State) -> None:
         )
 
 
+def no_store(url: str) -> StoreError:
+    """What is said of a URL where no event store is."""
+    return StoreError(f"{url}: no event store there; expected a folder that `clustercep ingest` made")
+
+
 def opened(log: CommitReader, url: str) -> State:
     """The present state of the store at a URL; raises StoreError when there is none or it cannot be read."""
     state = log.read()
     if state.number < 0:
-        raise StoreError(f"{url}: no event store there; expected a folder that `clustercep ingest` made")
+        raise no_store(url)
     check_columns(url, state)
     return state
 

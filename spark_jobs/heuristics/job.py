@@ -32,6 +32,7 @@ from app.settings import Settings
 from collectors.hadoop_ids import cluster_start_ms, is_application, is_job, job_of_application
 from collectors.time_units import DAY_MS
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.on_this_machine import check_is_there
 from spark_jobs.heuristics import applications, own_rows
 from spark_jobs.heuristics.jobs import print_jobs, rows_here, rows_on_spark, to_json
 from spark_jobs.heuristics.own_rows import Rows
@@ -121,6 +122,7 @@ def _all_jobs(asked: argparse.Namespace) -> int:
     rows = rows_here(store_url, from_ms, to_ms) if is_here else None
     of_spark = applications.rows_here(store_url, from_ms, to_ms) if is_here else None
     if rows is None or of_spark is None:
+        check_is_there(store_url)
         with spark_session("clustercep report", asked.master or settings.spark.master, settings.spark.conf) as spark:
             store = EventStore.open(spark, store_url)
             rows = rows_on_spark(store, from_ms, to_ms) if rows is None else rows
@@ -186,6 +188,7 @@ def _events(
 ) -> pa.Table:
     if asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/"):
         return here(rooted(store_url), asked.job)
+    check_is_there(store_url)
     with spark_session("clustercep report", asked.master or settings.spark.master, settings.spark.conf) as spark:
         return there(EventStore.open(spark, store_url), asked.job)
 

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.file_statuses import FileStatuses, ListedFile
+from spark_jobs.local_paths import is_absent
 from spark_jobs.session import SparkJobError
 
 MAX_DEPTH = 64
@@ -55,7 +56,7 @@ def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
             if system.exists(path):
                 named.add(system.getFileStatus(path))
             elif not statuses.add(named, system.globStatus(path)):
-                raise SparkJobError(f"{text}: not there; expected a file, a folder or a URL that Hadoop can open")
+                raise not_there(text)
         except JAVA_ERRORS as error:
             raise SparkJobError(f"{text}: {reason_of(error)}; expected a file, a folder or a URL of one") from error
     roots: list[str] = []
@@ -66,6 +67,21 @@ def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
         found.update((file.url, file) for file in _below(statuses, system, named, unreadable))
     files = tuple(found[url] for url in sorted(found))
     return Listing(tuple(dict.fromkeys(roots)), files, tuple(unreadable))
+
+
+def check_local(paths: Sequence[str], *, only_named: bool = False) -> None:
+    """As `list_files` raises for a path that is not there, without Spark, for those of this machine.
+
+    only_named: as `local_paths.is_absent`.
+    """
+    for text in paths:
+        if is_absent(text, only_named=only_named):
+            raise not_there(text)
+
+
+def not_there(path: str) -> SparkJobError:
+    """What is said of a path where nothing is."""
+    return SparkJobError(f"{path}: not there; expected a file, a folder or a URL that Hadoop can open")
 
 
 def reason_of(error: Py4JJavaError | PySparkException) -> str:
@@ -127,4 +143,4 @@ def _readable(statuses: FileStatuses, system: Any, folders: Any, unreadable: lis
     return found
 
 
-__all__ = ["Listing", "list_files", "parts_below", "reason_of", "shown"]
+__all__ = ["Listing", "check_local", "list_files", "not_there", "parts_below", "reason_of", "shown"]

@@ -7,7 +7,6 @@ Few small files go the same way in this process, without Spark (`on_this_machine
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from app.durations import parse_size_bytes
 from app.event_store.commits import Appended
 from app.event_store.folder import rooted
 from app.live.sources import clock_skew_of, load_options, source_ranks
-from app.settings import Settings, SparkSettings
+from app.settings import Settings
 from collectors.base import OptionError
 from collectors.file_kinds import RUMEN
 from collectors.ganglia.rrd import DEFAULT_METRICS
@@ -34,7 +33,7 @@ from collectors.logs.times import zone_named
 from collectors.sources import SOURCE_OF_KIND
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.local_append import LocalEventStore
-from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
+from spark_jobs.ingest.files import Listing, check_local, list_files, parts_below, reason_of, shown
 from spark_jobs.ingest.frames import (
     JOB_COLUMNS,
     JOB_TYPES,
@@ -66,6 +65,7 @@ from spark_jobs.ingest.report import (
 )
 from spark_jobs.ingest.rows import FILE
 from spark_jobs.interruption import run_job
+from spark_jobs.local_paths import may_be_elsewhere
 from spark_jobs.progress import progress_bar
 from spark_jobs.session import SparkJobError, spark_session
 
@@ -99,9 +99,11 @@ def main(args: Sequence[str]) -> int:
     )  # another program's reading of histories stands last
     store_url = asked.store or settings.event_store_url
     report = None
+    master = asked.master or settings.spark.master
+    elsewhere = may_be_elsewhere(master, settings.spark.conf)
+    check_local(asked.paths, only_named=elsewhere)
     if asked.master is None:
         limits = Limits(MAX_SMALL_FILES, settings.spark.small_ingest_bytes)
-        elsewhere = paths_may_be_elsewhere(settings.spark)
         report = ingest_here(store_url, precedence, asked.paths, options, limits, only_named=elsewhere)
     if report is None:
         report = _on_spark(asked, settings, store_url, precedence, options)
@@ -110,13 +112,6 @@ def main(args: Sequence[str]) -> int:
     else:
         report.print_to(table_console())
     return report.exit_code
-
-
-def paths_may_be_elsewhere(spark: SparkSettings) -> bool:
-    """Whether Hadoop may read a path without a scheme on another file system than this machine's."""
-    is_local = spark.master is None or spark.master.startswith("local")
-    names = {"spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name"}
-    return not is_local or not names.isdisjoint(spark.conf) or bool(os.environ.get("HADOOP_CONF_DIR"))
 
 
 def ingest_here(

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import engine
 from app.commands.match.match import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.on_this_machine import are_few, read_few
+from spark_jobs.event_store.on_this_machine import are_few, check_is_there, read_few
 from spark_jobs.interruption import run_job
 from spark_jobs.match_rows import PLACE
 from spark_jobs.progress import progress_bar
@@ -36,6 +36,7 @@ from spark_jobs.whole_folder import whole_folder
 def main(args: Sequence[str]) -> int:
     """Exit code of a query: 0 with rows, 1 without; raises AppError or QueryError for a mistake."""
     request = request_of(args)
+    check_is_there(request.store or request.settings.event_store_url)
     query = request.requested.compiled()  # what is wrong with it is told before Spark starts
     for warning in query.resolved.warnings:
         _say(f"warning: {warning}")

@@ -20,6 +20,7 @@ from app.reports.folder import reports_folder
 from app.reports.printing import print_report
 from app.reports.tables import FORMAT_VERSION, REPORTS
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.on_this_machine import check_is_there
 from spark_jobs.interruption import run_job
 from spark_jobs.progress import progress_bar
 from spark_jobs.reports.making import RECIPES, Made, ReportOptions
@@ -48,6 +49,7 @@ def _run(given: argparse.Namespace) -> None:
     given.to_ms = None if given.to is None else parse_time_ms("--to", given.to, now_ms)
     options = _options(given)
     store_url = given.store or settings.event_store_url
+    check_is_there(store_url)
     target = given.out or str(reports_folder(settings))
     with spark_session("clustercep report", given.master or settings.spark.master, settings.spark.conf) as spark:
         store = EventStore.open(spark, store_url)

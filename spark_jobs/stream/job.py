@@ -44,6 +44,7 @@ from engine.events import EventSchema
 from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.schema import columns_of
 from spark_jobs.interruption import EXIT_MISTAKE, run_job
+from spark_jobs.local_paths import is_absent, may_be_elsewhere
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.stream.alerts import AlertSink, Written
 from spark_jobs.stream.checkpoint import (
@@ -238,6 +239,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _main(given: argparse.Namespace, settings: Settings) -> int:
     options = _options(given, settings.spark.kafka_config)
+    conf = {**settings.spark.conf, **_pairs(given.conf, "--conf")}
+    only_named = may_be_elsewhere(given.master or settings.spark.master, conf)
+    if isinstance(options.source, FolderInput) and is_absent(options.source.url, only_named=only_named):
+        raise SparkJobError(_no_folder(options.source))
     queries = without_incidents(checked_queries(settings))
     _compile_kernels()
     stopped = _Stopped()
@@ -247,7 +252,7 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         opened.callback(notifier.stop)
         # A partition has a state store of its own, and no more of them than buckets have anything to do.
         partitions = {"spark.sql.shuffle.partitions": str(options.n_buckets)}
-        conf = {**CONF, **partitions, **settings.spark.conf, **_pairs(given.conf, "--conf")}
+        conf = {**CONF, **partitions, **conf}
         spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
         opened.enter_context(handling(dict.fromkeys(ENDING, stopped.stop)))  # after Spark, which has one of its own
         notifier.start()
@@ -277,8 +282,12 @@ def _cannot_start(options: StreamOptions, error: PySparkException | Py4JJavaErro
     source = options.source
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     if isinstance(source, FolderInput) and condition == "PATH_NOT_FOUND":
-        return f"{source.url}: no such folder; expected one in which event files appear: make it, or name another"
+        return _no_folder(source)
     return f"the stream cannot be started: {reason_of(error, options.checkpoint)}"
+
+
+def _no_folder(source: FolderInput) -> str:
+    return f"{source.url}: no such folder; expected one in which event files appear: make it, or name another"
 
 
 def _options(given: argparse.Namespace, kafka_config: Path | None) -> StreamOptions:

@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 
 from deploy.minicluster.processes.guard import descendants, signal_all
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.local_append import LocalEventStore
+from spark_jobs.event_store.schema import to_arrow_schema
 from tests.collectors import histories
 from tests.spark_jobs.event_store.test_bad_stores import snapshot
 from tests.spark_jobs.event_store.test_store import frame, job_start
@@ -144,7 +146,8 @@ def jvm_of(process: subprocess.Popen[str]) -> int:
     ("number", "is_jvm_there"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True)]
 )
 def test_a_signal_while_it_starts_leaves_no_jvm(number: signal.Signals, is_jvm_there: bool, tmp_path: Path) -> None:
-    with started(["report", "stragglers", "--store", str(tmp_path), "--master", "local[1]"]) as process:
+    LocalEventStore(str(tmp_path / "store"), ("job_history",)).append(to_arrow_schema().empty_table(), {})
+    with started(["report", "stragglers", "--store", str(tmp_path / "store"), "--master", "local[1]"]) as process:
         if is_jvm_there:
             jvm = jvm_of(process)
             (job, *_) = descendants(process.pid)

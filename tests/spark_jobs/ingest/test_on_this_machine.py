@@ -11,12 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.live.clock_skew import ClockSkewBounds
-from app.settings import SparkSettings
 from deploy.minicluster.recording import packing
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import EVENTS
-from spark_jobs.ingest.job import ingest, ingest_here, paths_may_be_elsewhere
+from spark_jobs.ingest.job import ingest, ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.on_this_machine import Limits, listed_here
 from tests.conftest import RECORDING
@@ -103,13 +102,7 @@ def test_what_is_not_plain_is_left_to_spark(tmp_path: Path, what: str) -> None:
     assert listed_here(paths, limits) is None
 
 
-def test_a_path_that_hadoop_may_read_elsewhere_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
-    assert not paths_may_be_elsewhere(SparkSettings(master="local[2]"))
-    assert paths_may_be_elsewhere(SparkSettings(master="yarn"))
-    assert paths_may_be_elsewhere(SparkSettings(conf={"spark.hadoop.fs.defaultFS": "hdfs://master"}))
-    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
-    assert paths_may_be_elsewhere(SparkSettings())
+def test_a_path_that_hadoop_may_read_elsewhere_is_left_to_it(tmp_path: Path) -> None:
     (tmp_path / "a.jhist").write_bytes(b"x")
     assert listed_here([str(tmp_path)], LIMITS, only_named=True) is None
     assert listed_here([f"file:{tmp_path}"], LIMITS, only_named=True) is not None
