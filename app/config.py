@@ -145,7 +145,9 @@ def _problems_of(
         if item["type"] == "extra_forbidden":
             known = sorted(_keys_at(*((model, location[3:-1]) if model else (Settings, location[:-1]))))
             remedy = _of_alertmanager(location) or did_you_mean(location[-1], known)
-            yield ConfigProblem(key, "an unknown key", _one_of(known), remedy)
+            variable = _variable_with(location, raw, environment)
+            found = "an unknown key" if variable is None else f"an unknown key in ${printable(variable)}"
+            yield ConfigProblem(key, found, _one_of(known), remedy)
         elif location == ("alerting", "receivers") and item["type"] == "dict_type":
             remedy = "in Alertmanager's list each name stands beside its services: docs/alerting.md"
             yield ConfigProblem(key, "no mapping", "a mapping of names, as in ops: {url_file: ops.url}", remedy)
@@ -229,6 +231,17 @@ def _of_environment(location: tuple[str, ...], environment: Mapping[str, str]) -
     """Name and value of the variable that sets a key; None: there is none."""
     variable = (ENV_PREFIX + "__".join(location)).upper()
     return next((pair for pair in environment.items() if pair[0].upper() == variable), None)
+
+
+def _variable_with(location: tuple[str, ...], raw: dict[str, Any], environment: Mapping[str, str]) -> str | None:
+    """The variable that brings a key which the file does not have: it sets the key, what is in it, or all around it."""
+    if _value_at(raw, location) is not _NOTHING:
+        return None
+    place = (ENV_PREFIX + "__".join(location)).upper()
+    names = (name for name in sorted(environment) if name.upper().startswith(ENV_PREFIX))
+    return next(
+        (n for n in names if f"{n.upper()}__".startswith(f"{place}__") or place.startswith(f"{n.upper()}__")), None
+    )
 
 
 def _shortened(value: Any) -> str:

@@ -10,10 +10,15 @@ LEAST_LIKENESS = 0.6
 
 def did_you_mean(found: str, known: Iterable[str], after: str = "") -> str:
     """`did you mean 'NAME'?` with the nearest of the known names, behind `after`; empty where none is near."""
+    near = nearest(found, known)
+    return "" if near is None else f"{after}did you mean {near!r}?"
+
+
+def nearest(found: str, known: Iterable[str]) -> str | None:
+    """The nearest of the known names; None where none is near."""
     import difflib
 
-    close = difflib.get_close_matches(found, list(known), n=1, cutoff=LEAST_LIKENESS)
-    return f"{after}did you mean {close[0]!r}?" if close else ""
+    return next(iter(difflib.get_close_matches(found, list(known), n=1, cutoff=LEAST_LIKENESS)), None)
 
 
-__all__ = ["did_you_mean"]
+__all__ = ["did_you_mean", "nearest"]

@@ -5,12 +5,13 @@ A name tells nobody apart: people choose theirs. Who somebody is, is the issuer 
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from app.alerting.people import Person, Role
 from app.config import read_secret
@@ -24,6 +25,8 @@ PROXY = "proxy"
 """The issuer of names that a reverse proxy tells."""
 MAX_FILE_BYTES = 2**20
 MAX_NAME_CHARS = 120
+MAX_PART_CHARS = 56
+"""Of name, subject and issuer: together, with a digest, they are an actor's name, which has 200 characters."""
 
 
 def anonymous(settings: DashboardSettings) -> Person:
@@ -59,7 +62,9 @@ def told_by_proxy(headers: Iterable[tuple[str, str]], settings: DashboardSetting
         return anonymous(settings)
     if len(users) != 1 or not (user := users[0].strip()):
         return anonymous(settings)
-    return Person(inert(user, MAX_NAME_CHARS), _role({}, PROXY, user, settings), f"{PROXY} {user}")
+    shown = inert(user, MAX_NAME_CHARS)
+    name = shown if shown == user else f"{shown} [{_digest(PROXY, user)}]"
+    return Person(name, _role({}, PROXY, user, settings), f"{PROXY} {user}")
 
 
 def _role(claims: Mapping[str, Any], issuer: str, subject: str, settings: DashboardSettings) -> Role:
@@ -81,19 +86,26 @@ def _values(claims: Mapping[str, Any], claim: str | None) -> Sequence[str]:
 
 
 def _shown(claims: Mapping[str, Any], issuer: str, subject: str) -> str:
-    """A name, and beside it what is nobody else's."""
+    """A name, and beside it what is nobody else's: the subject, and the issuer but for its usual scheme.
+
+    Where something of these cannot be shown whole, a digest of both stands behind them.
+    """
     names = (
-        inert(_text(claims.get(claim)), MAX_NAME_CHARS) for claim in ("name", "email", "preferred_username", "sub")
+        inert(_text(claims.get(claim)), MAX_PART_CHARS) for claim in ("name", "email", "preferred_username", "sub")
     )
     name = next(filter(None, names), "somebody who logged in without a name")
-    told_apart = inert(subject, 60)
-    if not told_apart or told_apart == name:
-        return name
-    try:
-        host = urlsplit(issuer).hostname
-    except ValueError:
-        host = None
-    return f"{name} [{told_apart}{f' of {inert(host, 60)}' if host else ''}]"
+    place = issuer.removeprefix("https://")
+    shown_subject, shown_place = inert(subject, MAX_PART_CHARS), inert(place, MAX_PART_CHARS)
+    parts = [] if shown_subject == name else [shown_subject]
+    parts += [f"of {shown_place}"] if shown_place else []
+    if (shown_subject, shown_place) != (subject, place):
+        parts.append(_digest(issuer, subject))
+    told_apart = " ".join(filter(None, parts))
+    return f"{name} [{told_apart}]" if told_apart else name
+
+
+def _digest(*texts: str) -> str:
+    return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:12]}"
 
 
 def read_roles(file: Path) -> dict[tuple[str, str], Role]:

@@ -28,6 +28,7 @@ from app.alerting.operations import (
     unacknowledge,
 )
 from app.alerting.silencing import read_matchers, silence_text, silencing, stands
+from app.alerting.snapshots import snapshot_of
 from app.chosen_store import DATABASE, STORE_VARIABLE, in_chosen_store, store_url
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
@@ -35,7 +36,7 @@ from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
 from app.event_store.folder import is_here
 from app.event_store.reader import EventStoreReader
-from app.live.assembly import event_log_folder
+from app.live.assembly import event_log_folder, links_of
 from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings
 from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
@@ -49,6 +50,7 @@ from app.store.models import (
     ProcessStatusRow,
     ReceiverStatusRow,
     ReportRow,
+    SilenceChangeRow,
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
@@ -102,6 +104,11 @@ def event_log() -> EventLogReader:
     store()
     chosen = settings()
     return _event_log(event_log_folder(chosen), store_url(chosen), _identity(chosen.store.directory / DATABASE))
+
+
+def message_links(alert: AlertRow) -> list[tuple[str, str]]:
+    """(name, URL) of the pages of other programs that messages about an alert lead to (`alerting.links`, runbook)."""
+    return [(name.replace("_", " "), url) for name, url in links_of(settings()).others(snapshot_of(alert)).items()]
 
 
 def report(name: str) -> Report | None:
@@ -194,6 +201,7 @@ __all__ = [
     "SentAgain",
     "Settings",
     "SheddingFigures",
+    "SilenceChangeRow",
     "SilenceEdit",
     "SilenceRow",
     "SourceStatusRow",
@@ -214,6 +222,7 @@ __all__ = [
     "interval_section",
     "is_history_here",
     "live_store",
+    "message_links",
     "now_ms",
     "read_matchers",
     "report",

@@ -102,6 +102,16 @@ def silence(session: Session, silence_id: int) -> ChangedSilence | None:
     return None if row is None else ChangedSilence(row, _changed(session, [row.id]).get(row.id, row.created_ms))
 
 
+def silence_changes(session: Session, ids: Sequence[int]) -> dict[int, list[SilenceChangeRow]]:
+    """By silence, what was done to it, the first first; nothing for one that is not kept."""
+    found: dict[int, list[SilenceChangeRow]] = {}
+    for chunk in in_chunks(ids):
+        statement = select(SilenceChangeRow).where(SilenceChangeRow.silence_id.in_(chunk))
+        for row in session.scalars(statement.order_by(SilenceChangeRow.silence_id, SilenceChangeRow.revision)):
+            found.setdefault(row.silence_id, []).append(row)
+    return found
+
+
 def _changed(session: Session, ids: Sequence[int]) -> dict[int, int]:
     found: dict[int, int] = {}
     for chunk in in_chunks(ids):
@@ -111,4 +121,14 @@ def _changed(session: Session, ids: Sequence[int]) -> dict[int, int]:
     return found
 
 
-__all__ = ["ChangedSilence", "Labelled", "active", "labelled", "silence", "silences", "told_by_incidents", "whole"]
+__all__ = [
+    "ChangedSilence",
+    "Labelled",
+    "active",
+    "labelled",
+    "silence",
+    "silence_changes",
+    "silences",
+    "told_by_incidents",
+    "whole",
+]

@@ -32,6 +32,7 @@ from app.store.models import (
     ProcessStatusRow,
     ReceiverStatusRow,
     ReportRow,
+    SilenceChangeRow,
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
@@ -455,6 +456,11 @@ class Store:
         """A silence, whether it is over or not; None: there is none of this number."""
         with self._reading() as session:
             return active.silence(session, silence_id)
+
+    def silence_changes(self, silence_ids: Sequence[int]) -> dict[int, list[SilenceChangeRow]]:
+        """By silence, what was done to it, the first first."""
+        with self._reading() as session:
+            return active.silence_changes(session, silence_ids)
 
     def active_alerts(self) -> list[tuple[str, int]]:
         """(id, start_ms) of all alerts that are not over."""

@@ -16,6 +16,7 @@ from dashboard.on_demand import on_demand
 from dashboard.store import (
     MAX_NOTE_CHARS,
     AppError,
+    SilenceChangeRow,
     SilenceEdit,
     SilenceRow,
     edit_silence,
@@ -35,6 +36,7 @@ from dashboard.text import inert, md
 
 MAX_SILENCES = 100
 MAX_PREVIEWED = 20
+MAX_CHANGES = 20
 MAX_MATCHERS_CHARS = 4_000
 STARTS_MS = {
     "now": 0,
@@ -69,7 +71,9 @@ def _listed(known: Sequence[SilenceRow], at_ms: int, *, may_act: bool) -> None:
         how = " Select alerts above to silence their queries and keys for some time." if may_act else ""
         st.caption(f"No silences.{how}")
         return
-    for row in known[:MAX_SILENCES]:
+    shown = known[:MAX_SILENCES]
+    changes = store().silence_changes([row.id for row in shown])
+    for row in shown:
         with st.container(horizontal=True, vertical_alignment="center", key=f"silence-{row.id}"):
             with st.container():
                 st.markdown(f"**{md(silence_text(row), 500)}** {stands(row, at_ms)}")
@@ -79,6 +83,9 @@ def _listed(known: Sequence[SilenceRow], at_ms: int, *, may_act: bool) -> None:
                 left = times.duration(row.until_ms - at_ms)
                 until = f"until {times.shown(row.until_ms)} (for {left} more)"
                 st.caption(f"{reason}by {md(row.actor)},{begins} {until}{recurs}")
+            if len(history := changes.get(row.id, ())) > 1:  # that it was made stands beside it
+                with st.popover("History", icon=":material/history:"):
+                    _history(history)
             if not may_act:
                 continue
             with st.popover("Change", icon=":material/edit:"):
@@ -88,6 +95,14 @@ def _listed(known: Sequence[SilenceRow], at_ms: int, *, may_act: bool) -> None:
                 st.rerun()
     if len(known) > MAX_SILENCES:
         st.caption(f"And {len(known) - MAX_SILENCES:,} more.")
+
+
+def _history(changes: Sequence[SilenceChangeRow]) -> None:
+    """Who did what to it, the latest first."""
+    for change in reversed(changes[-MAX_CHANGES:]):
+        st.markdown(f"{times.shown(change.at_ms)}, {md(change.actor)}: {md(change.what, 2_000)}")
+    if len(changes) > MAX_CHANGES:
+        st.caption(f"And {len(changes) - MAX_CHANGES:,} before.")
 
 
 def _change(row: SilenceRow) -> None:

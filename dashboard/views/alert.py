@@ -23,7 +23,7 @@ from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.looks import BADGES, ICONS
 from dashboard.queries.list import is_about_trends
 from dashboard.static_table import show_facts, show_table
-from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, store
+from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, message_links, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value
 from dashboard.watch_banner import present_ms
@@ -198,10 +198,14 @@ def _links(alert: AlertRow) -> None:
 
 
 def _elsewhere(alert: AlertRow) -> list[tuple[str, str]]:
+    """Those of its job or application, and those that its messages have: each page once."""
     application_id = _application_of(alert)
     if alert.job_id and not application_id:
-        return links.job_links(alert.job_id)
-    return links.application_links(application_id or str(alert.labels.get("application")))
+        found = links.job_links(alert.job_id)
+    else:
+        found = links.application_links(application_id or str(alert.labels.get("application")))
+    by_url = {url: label for label, url in [*message_links(alert), *found]}
+    return [(label, url) for url, label in by_url.items()]
 
 
 def _application_of(alert: AlertRow) -> str | None:

@@ -15,6 +15,7 @@ from app.clock import SystemClock
 from app.commands.match.match import read_parameters, read_query
 from app.config import load_settings
 from app.durations import parse_duration_ms
+from app.nearest_name import did_you_mean
 from app.queries.aggregates import register_configured
 from app.queries.loading import parameter_values, query_files
 from app.settings import Settings
@@ -108,7 +109,10 @@ def _requested(given: argparse.Namespace, settings: Settings) -> RequestedQuery:
     is_name = not path.is_file() and given.query in predefined
     if not path.is_file() and not is_name:
         known = ", ".join(predefined) or "none"
-        raise SparkJobError(f"{given.query}: no such file, and no predefined query; expected a file or one of {known}")
+        near = did_you_mean(given.query, predefined, after="; ")
+        raise SparkJobError(
+            f"{given.query}: no such file, and no predefined query; expected a file or one of {known}{near}"
+        )
     name = given.query if is_name else path.stem
     parameters: dict[str, dict[str, int | float | str]] = {}
     if is_name:

@@ -193,6 +193,20 @@ def test_a_choice_of_the_environment_is_told_the_nearest(tmp_path: Path) -> None
     assert "did you mean 'warning'?" in told
 
 
+def test_an_unknown_key_of_the_environment_names_its_variable(tmp_path: Path) -> None:
+    """Whether the variable is the key, lies in it, or holds it; a key of the file is the file's."""
+    for variables in (
+        {"CLUSTERCEP__ALERTING__RECIEVERS": "{}"},
+        {"CLUSTERCEP__ALERTING__RECIEVERS__OPS__URL_FILE": "x"},
+        {"CLUSTERCEP__ALERTING": '{"recievers": {}}'},
+    ):
+        told = complaints(tmp_path, "load: {}", **variables)
+        assert f"alerting.recievers: found an unknown key in ${next(iter(variables))}; expected" in told
+        assert "did you mean 'receivers'?" in told
+    told = complaints(tmp_path, "alerting: {recievers: {}}", CLUSTERCEP__ALERTING__LINKS="{}")
+    assert "alerting.recievers: found an unknown key; expected" in told
+
+
 def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
     found = complaints(tmp_path, "log: {level: loud}\nload: {low_ratio: 2}\nextra: 1", CLUSTERCEP__STOR__URL="x")
     assert len(found.splitlines()) == 4

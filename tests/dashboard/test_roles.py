@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from app.alerting.operations import MAX_ACTOR_CHARS
 from app.alerting.people import Role
 from app.errors import ConfigError
 from app.settings import DashboardSettings
@@ -73,8 +74,46 @@ def test_where_nobody_gives_roles_who_is_let_in_is_an_operator() -> None:
 
 def test_a_chosen_name_is_shown_beside_what_is_nobody_elses() -> None:
     person = roles.logged_in({"iss": ISSUER, "sub": "4711", "name": "Ann\u202e"}, settings())
-    assert (person.name, person.identity) == ("Ann [4711 of login.example.org]", f"{ISSUER} 4711")
-    assert roles.logged_in({"iss": "https://[", "sub": "4711", "name": "Ann"}, settings()).name == "Ann [4711]"
+    assert (person.name, person.identity) == ("Ann [4711 of login.example.org/realm]", f"{ISSUER} 4711")
+    assert roles.logged_in({"iss": "http://x", "sub": "ann"}, settings()).name == "ann [of http://x]"
+    assert roles.logged_in({"sub": "4711", "name": "Ann"}, settings()).name == "Ann [4711]"
+    assert roles.logged_in({}, settings()).name == "somebody who logged in without a name"
+
+
+_LONG = "4711" * 30
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"iss": ISSUER, "sub": "4711"}, {"iss": f"{ISSUER}2", "sub": "4711"}),  # two realms on one host
+        ({"iss": ISSUER, "sub": "4711"}, {"iss": ISSUER.replace("https", "http"), "sub": "4711"}),
+        ({"iss": ISSUER, "sub": "4711"}, {"iss": "https://login.example.org:8443/realm", "sub": "4711"}),
+        ({"iss": ISSUER, "sub": f"{_LONG}1"}, {"iss": ISSUER, "sub": f"{_LONG}2"}),
+        ({"iss": f"{ISSUER}/{_LONG}1", "sub": "1"}, {"iss": f"{ISSUER}/{_LONG}2", "sub": "1"}),
+        ({"iss": ISSUER, "sub": "a\u202eb"}, {"iss": ISSUER, "sub": "ab"}),  # what is not shown tells apart, too
+        ({"iss": ISSUER, "sub": "Ann"}, {"iss": f"{ISSUER}2", "sub": "Ann"}),  # the name is the subject
+    ],
+)
+@pytest.mark.parametrize("name", ["Ann", "A" * 500, ""])
+def test_who_is_not_the_same_is_another_actor(one: dict[str, str], other: dict[str, str], name: str) -> None:
+    """In the history too, which keeps so many characters."""
+    found = [roles.logged_in({**claims, "name": name}, settings()) for claims in (one, other)]
+    assert found[0].identity != found[1].identity
+    assert found[0].name != found[1].name
+    assert all(len(person.name) <= MAX_ACTOR_CHARS for person in found)
+
+
+def test_long_names_of_a_proxy_are_told_apart(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 30)
+    given = settings(proxy={"secret_file": secret})
+    names = {
+        roles.told_by_proxy([("x-forwarded-user", user), ("x-clustercep-secret", "s" * 30)], given).name
+        for user in (f"{_LONG}{_LONG}1", f"{_LONG}{_LONG}2")
+    }
+    assert len(names) == 2
+    assert all(len(name) <= MAX_ACTOR_CHARS for name in names)
 
 
 @pytest.mark.parametrize(

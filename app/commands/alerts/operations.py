@@ -292,22 +292,52 @@ def edit_silence(
 
 @friendly
 def silences(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[NUMBER]", help="One of them, also one that is over, with its history.")
+    ] = None,
     config: ConfigOption = None,
     store: StoreOption = None,
     format_: FormatOption = Format.TABLE,
     as_json: JsonOption = False,
 ) -> None:
-    """List the silences that hold, and those that are to come (pending)."""
+    """List the silences that hold, and those that are to come (pending); of one who made, changed and ended it."""
     now_ms = SystemClock().now_ms()
+    is_json = as_json or format_ is Format.JSON
     with opened(config, store) as found:
+        if number is not None:
+            _one_silence(found, number, now_ms, is_json=is_json)
+            return
         rows = found.silences(now_ms)
-    if as_json or format_ is Format.JSON:
+    if is_json:
         print_json([_silence_json(row, now_ms) for row in rows])
         return
     console = table_console(whole_lines=True)
     if not rows:
         console.print("No silence holds.")
         return
+    console.print(_silence_table(rows, now_ms))
+
+
+def _one_silence(found: Store, number: int, now_ms: int, *, is_json: bool) -> None:
+    known = found.silence(number)
+    if known is None:
+        raise AppError(f"there is no silence {number}; `clustercep alerts silences` lists those that hold")
+    changes = found.silence_changes([number]).get(number, [])
+    if is_json:
+        history = [{"at": iso(change.at_ms), "by": change.actor, "what": change.what} for change in changes]
+        print_json({**_silence_json(known.silence, now_ms), "history": history})
+        return
+    console = table_console(whole_lines=True)
+    console.print(_silence_table([known.silence], now_ms))
+    console.print()
+    told = [(iso(change.at_ms)[:19], plain(change.actor), plain(change.what, 2_000)) for change in changes]
+    print_table(console, _HISTORY, told)
+
+
+_HISTORY = (Column("at (UTC)", Fit.WHOLE), Column("by", Fit.WRAP, 16), Column("what", Fit.WRAP, 24))
+
+
+def _silence_table(rows: Sequence[SilenceRow], now_ms: int) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("number", "is", "from (UTC)", "until (UTC)", "by", "what and why"):
         table.add_column(name, no_wrap=name != "what and why")  # Rich makes those narrower that may wrap
@@ -323,7 +353,7 @@ def silences(
         )
         what = Text(f"{plain(silence_text(row), 500)}{why}", overflow="fold")  # what it hides is never cut off
         table.add_row(*(Text(cell, no_wrap=True) for cell in cells), what)
-    console.print(table)
+    return table
 
 
 def _silence_json(row: SilenceRow, now_ms: int) -> dict[str, Any]:

@@ -56,6 +56,20 @@ def test_it_tells_what_it_is_and_what_to_do(raised: Raised) -> None:
     assert (told["Matches"], told["At least one match"]) == ("at least 12", "at least 87 %")
 
 
+def test_it_leads_where_its_messages_lead(raised: Raised) -> None:
+    """Hosts have no page of Hadoop's: what `alerting.links` says of them, and the runbook, stand on the page, too."""
+    raised.configure(
+        "alerting:\n  runbook_url: https://wiki.example.org/{query}\n  links:\n"
+        "    task_board: https://grafana.example.org/d/t?var-task={task_id}&to={end_ms}\n"
+        "    nowhere: https://grafana.example.org/{no_such_value}\n"
+    )
+    alert = alert_of(raised, "t3")
+    found = links_of(view("alert", id=alert.id))
+    assert found["task board"] == f"https://grafana.example.org/d/t?var-task=t3&to={alert.end_ms}"
+    assert found["runbook"] == "https://wiki.example.org/slow"
+    assert "nowhere" not in found
+
+
 def test_the_runbook_does_nothing_that_it_should_not(raised: Raised) -> None:
     shown = texts(view("alert", id=alert_of(raised, "t3").id))
     assert "](javascript" not in shown

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.alerting.operations import acknowledge
+from app.alerting.operations import SilenceEdit, acknowledge, edit_silence
 from app.alerting.people import Person, Role
 from app.store.api import AlertFilter, Cursor
 from app.store.models import AlertRow
@@ -304,6 +304,22 @@ def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None
     pressed(test, f"end-silence-{silence.id}")
     assert raised.store.silences(silence.created_ms + 60_000) == []
     assert "is over" in test.success[0].value
+
+
+def test_a_silence_that_was_changed_shows_its_history(raised: Raised) -> None:
+    test = opened(view("alerts"), "silences")
+    test.text_input(key="new-silence-matchers").set_value('task_id="t3"')
+    test.text_input(key="new-silence-note").set_value("known")
+    pressed(test, "new-silence-make")
+    assert ": made" not in texts(opened(view("alerts"), "silences"))
+    [silence] = raised.store.silences(0)
+    by = Person("[Bob](http://evil.example)", Role.OPERATOR)
+    edit_silence(raised.store, silence.id, SilenceEdit(note="moved"), by, silence.created_ms + 1)
+    told = texts(opened(view("alerts"), "silences"))
+    assert "changed" in told
+    assert "comment was" in told
+    assert told.index("comment was") < told.index(": made")
+    assert "](http://evil.example)" not in told
 
 
 def test_what_matches_is_shown_before_it_is_silenced(raised: Raised) -> None:

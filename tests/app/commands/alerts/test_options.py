@@ -162,6 +162,26 @@ def test_matchers_are_previewed_silenced_and_changed(config: Path) -> None:
     assert (everything.exit_code, "hides everything" in everything.stderr) == (2, True)
 
 
+def test_a_silence_is_shown_with_what_was_done_to_it(config: Path) -> None:
+    """Who made, changed and ended it, and what it said before; also once it is over."""
+    invoke("alerts", "silence", 'alertname="slow"', "--for", "1 h", "--note", "[bold]why", "-c", config)
+    invoke("alerts", "edit-silence", "1", "--note", "moved", "-c", config)
+    invoke("alerts", "unsilence", "1", "-c", config)
+    assert "No silence holds" in invoke("alerts", "silences", "-c", config).stdout
+    whole = json.loads(invoke("alerts", "silences", "1", "--json", "-c", config).stdout)
+    who = whole["by"]
+    made, changed, ended = whole["history"]
+    assert (made["what"], ended["what"]) == ("made", "ended")
+    assert changed["what"] == "changed: comment was '[bold]why'"
+    assert {made["by"], changed["by"], ended["by"]} == {who}
+    assert made["at"] <= changed["at"] <= ended["at"]
+    told = invoke("alerts", "silences", "1", "-c", config).stdout
+    missing = [word for word in ("made", "[bold]why", "ended", "expired", made["at"][:19]) if word not in told]
+    assert not missing, told
+    missing = invoke("alerts", "silences", "7", "-c", config)
+    assert (missing.exit_code, "there is no silence 7" in missing.stderr) == (2, True)
+
+
 def test_what_was_given_up_is_sent_again(config: Path) -> None:
     with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
         for message in store.notifications():

@@ -122,6 +122,17 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "bad.cep: byte 9 is not UTF-8" in bad.stderr
 
 
+def test_a_query_that_is_not_there_is_told_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "slow-reads.cep").write_text(QUERY)
+    for command in (["explain"], ["match"]):
+        words = [str(tmp_path / "none")] if command == ["match"] else []
+        told = run(*command, str(tmp_path / "slow-reeds.cep"), *words)
+        assert told.exit_code == 2
+        assert f"; did you mean {tmp_path / 'slow-reads.cep'}?" in told.stderr.replace("\n", "")
+        assert "did you mean" not in run(*command, str(tmp_path / "other.cep"), *words).stderr
+    assert "did you mean queries/queued-data.cep?" in run("explain", "queued-dta").stderr
+
+
 NAMED = "PATTERN SEQ(A a) WHERE skip_till_any_match { a.s = :who } WITHIN 9 PARAMETERS who = 'ann'"
 
 
