@@ -29,7 +29,9 @@ ALERT_COMMANDS = {
     ),
     "edit-silence": Command("alerts.operations", "edit_silence", "Change a silence that is not over."),
     "silences": Command(
-        "alerts.operations", "silences", "List the silences that hold, and those that are to come (pending)."
+        "alerts.operations",
+        "silences",
+        "List the silences that hold, and those that are to come (pending); of one who made, changed and ended it.",
     ),
     "unsilence": Command(
         "alerts.operations", "unsilence",
