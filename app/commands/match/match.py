@@ -280,7 +280,8 @@ def read_query(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise AppError(f"{path}: byte {error.start + 1} is not UTF-8; expected the text of a query") from None
     except OSError as error:
-        why = f"{error.strerror or error}; expected a file with a query{_near(path)}"
+        near = _near(path) if isinstance(error, FileNotFoundError) else ""
+        why = f"{error.strerror or error}; expected a file with a query{near}"
         raise AppError(f"{path}: cannot be read: {why}") from None
 
 
@@ -289,7 +290,7 @@ def _near(path: Path) -> str:
     beside = [*sorted(path.parent.glob("*.cep")), *sorted(Path("queries").glob("*.cep"))]
     files = {file.stem: file for file in reversed(beside)}
     near = nearest(path.stem, files)
-    return "" if path.exists() or near is None else f"; did you mean {files[near]}?"
+    return "" if near is None else f"; did you mean {files[near]}?"
 
 
 def prepare(

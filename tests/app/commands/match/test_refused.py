@@ -131,6 +131,8 @@ def test_a_query_that_is_not_there_is_told_the_nearest(tmp_path: Path) -> None:
         assert f"; did you mean {tmp_path / 'slow-reads.cep'}?" in told.stderr.replace("\n", "")
         assert "did you mean" not in run(*command, str(tmp_path / "other.cep"), *words).stderr
     assert "did you mean queries/queued-data.cep?" in run("explain", "queued-dta").stderr
+    too_long = run("explain", "q" * 300)
+    assert (too_long.exit_code, "File name too long" in too_long.stderr) == (2, True)
 
 
 NAMED = "PATTERN SEQ(A a) WHERE skip_till_any_match { a.s = :who } WITHIN 9 PARAMETERS who = 'ann'"
