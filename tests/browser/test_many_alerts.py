@@ -91,8 +91,9 @@ def test_all_alerts_are_on_their_pages_once(windows: site.Windows, stores: dict[
         for first in range(1, N_ALERTS + 1, PAGE_ROWS):
             last = min(N_ALERTS, first + PAGE_ROWS - 1)
             own.reads(f"{first} to {last} of {N_ALERTS}")
+            own.still()  # the line above the list may be new while its rows are yet the page's before
             expect(rows(page, "Open alerts")).to_have_count(last - first + 1)
-            found += [row.get_attribute("href") or "" for row in rows(page, "Open alerts").all()]
+            found += rows(page, "Open alerts").evaluate_all("rows => rows.map(row => row.getAttribute('href'))")
             assert page.evaluate(CUT) == []
             if last < N_ALERTS:
                 page.get_by_role("button", name="Next").click()
