@@ -7,19 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.language.ast import (
-    AllOf,
-    Arithmetic,
-    Attribute,
-    Comparison,
-    Component,
-    Expression,
-    Literal,
-    Negative,
-    OneOf,
-    Parameter,
-    Query,
-)
+from engine import ast
 
 MOST_LIMITS = 2
 """Of one query that are shown."""
@@ -35,7 +23,7 @@ class Limit:
     variable: str
     attribute: str
     op: str
-    bound: Expression
+    bound: ast.Expression
     parameters: Mapping[str, Any]
     key: tuple[str, ...]
     """Attributes that tell one subject of the query from another, as its partition key does."""
@@ -66,13 +54,13 @@ class Limit:
         return {">": value > bound, ">=": value >= bound, "<": value < bound, "<=": value <= bound}[self.op]
 
 
-def limits_of(query: Query, parameters: Mapping[str, Any]) -> tuple[Limit, ...]:
+def limits_of(query: ast.Query, parameters: Mapping[str, Any]) -> tuple[Limit, ...]:
     """Those of a query whose pattern is one event; none of others.
 
     Where some name a parameter, these alone: the others only say when they apply (`heap_max_bytes > 0`).
     """
     pattern = query.pattern
-    if not isinstance(pattern, Component) or pattern.kleene:
+    if not isinstance(pattern, ast.Component) or pattern.kleene:
         return ()
     key = tuple(each.attribute for each in query.equivalences)
     found = [
@@ -89,66 +77,66 @@ def crossed(limits: Sequence[Limit], attributes: Mapping[str, Any]) -> list[Limi
     return [limit for limit in limits if limit.holds(attributes)][:MOST_LIMITS]
 
 
-def _comparisons(predicates: Sequence[Expression]) -> list[Comparison]:
-    found: list[Comparison] = []
+def _comparisons(predicates: Sequence[ast.Expression]) -> list[ast.Comparison]:
+    found: list[ast.Comparison] = []
     for predicate in predicates:
-        if isinstance(predicate, AllOf | OneOf):
+        if isinstance(predicate, ast.AllOf | ast.OneOf):
             found += _comparisons(predicate.operands)
-        elif isinstance(predicate, Comparison):
+        elif isinstance(predicate, ast.Comparison):
             found.append(predicate)
     return found
 
 
-def _sides(comparison: Comparison, variable: str) -> list[tuple[Attribute, str, Expression]]:
+def _sides(comparison: ast.Comparison, variable: str) -> list[tuple[ast.Attribute, str, ast.Expression]]:
     """Its attribute, operator and limit, either way round; nothing where it has no such form."""
     if comparison.op not in _MIRRORED:
         return []
     left, right = comparison.left, comparison.right
     for attribute, op, bound in ((left, comparison.op, right), (right, _MIRRORED[comparison.op], left)):
-        if isinstance(attribute, Attribute) and attribute.variable == variable and _is_numeric(bound):
+        if isinstance(attribute, ast.Attribute) and attribute.variable == variable and _is_numeric(bound):
             return [(attribute, op, bound)]
     return []
 
 
-def _is_numeric(bound: Expression) -> bool:
+def _is_numeric(bound: ast.Expression) -> bool:
     """Whether it is made of what `_number` knows."""
-    if isinstance(bound, Literal):
+    if isinstance(bound, ast.Literal):
         return _finite(bound.value) is not None
-    if isinstance(bound, Negative):
+    if isinstance(bound, ast.Negative):
         return _is_numeric(bound.operand)
-    if isinstance(bound, Arithmetic):
+    if isinstance(bound, ast.Arithmetic):
         return _is_numeric(bound.left) and _is_numeric(bound.right)
-    return isinstance(bound, Parameter | Attribute)
+    return isinstance(bound, ast.Parameter | ast.Attribute)
 
 
-def _has_parameter(bound: Expression) -> bool:
-    if isinstance(bound, Negative):
+def _has_parameter(bound: ast.Expression) -> bool:
+    if isinstance(bound, ast.Negative):
         return _has_parameter(bound.operand)
-    if isinstance(bound, Arithmetic):
+    if isinstance(bound, ast.Arithmetic):
         return _has_parameter(bound.left) or _has_parameter(bound.right)
-    return isinstance(bound, Parameter)
+    return isinstance(bound, ast.Parameter)
 
 
-def _attributes(bound: Expression) -> list[str]:
-    if isinstance(bound, Negative):
+def _attributes(bound: ast.Expression) -> list[str]:
+    if isinstance(bound, ast.Negative):
         return _attributes(bound.operand)
-    if isinstance(bound, Arithmetic):
+    if isinstance(bound, ast.Arithmetic):
         return [*_attributes(bound.left), *_attributes(bound.right)]
-    return [bound.name] if isinstance(bound, Attribute) else []
+    return [bound.name] if isinstance(bound, ast.Attribute) else []
 
 
-def _number(bound: Expression, attributes: Mapping[str, Any], parameters: Mapping[str, Any]) -> float | None:
+def _number(bound: ast.Expression, attributes: Mapping[str, Any], parameters: Mapping[str, Any]) -> float | None:
     """As the query language computes it; None for what is unknown, or no number (a division by zero is NULL there)."""
-    if isinstance(bound, Literal):
+    if isinstance(bound, ast.Literal):
         return _finite(bound.value)
-    if isinstance(bound, Parameter):
+    if isinstance(bound, ast.Parameter):
         return _finite(parameters.get(bound.name))
-    if isinstance(bound, Attribute):
+    if isinstance(bound, ast.Attribute):
         return _finite(attributes.get(bound.name))
-    if isinstance(bound, Negative):
+    if isinstance(bound, ast.Negative):
         operand = _number(bound.operand, attributes, parameters)
         return None if operand is None else -operand
-    if isinstance(bound, Arithmetic):
+    if isinstance(bound, ast.Arithmetic):
         left, right = (_number(side, attributes, parameters) for side in (bound.left, bound.right))
         if left is None or right is None or (bound.op == "/" and right == 0):
             return None
