@@ -47,12 +47,12 @@ def _share(used: Float64Array, total: Float64Array) -> Float64Array:
 
 def _busy(of: Means) -> Float64Array:
     """Of each host by the first of these that it has: hosts may be measured by different sources."""
-    found = np.full(len(next(iter(of.values()))), np.nan)
-    ways = (
+    ways: tuple[Callable[[], Float64Array], ...] = (
         lambda: 100.0 - of["cpu_idle"],
         lambda: of["cpu_user"] + of["cpu_system"],
         lambda: of["cpu_busy"],  # all that the JVM of a daemon tells
     )
+    found: Float64Array = np.full(len(next(iter(of.values()))), np.nan)
     for names, value in zip(_BUSY, ways, strict=True):
         if all(name in of for name in names):
             found = np.where(np.isnan(found), value(), found)
