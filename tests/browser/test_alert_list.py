@@ -11,9 +11,42 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OwnVisitor, Site
 
-CUT = """() => [...document.querySelectorAll('.clustercep-alerts a, h1, h2, h3, [data-testid=stMetricLabel]')]
-    .filter(node => node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).display !== 'inline')
-    .map(node => node.textContent)"""
+CUT = """() => {
+    const cut = [];
+    const ofScreenReaders = node => node.clientWidth <= 1;
+    const hasText = node => [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+    const scrolls = style => ['auto', 'scroll'].includes(style.overflowX);
+    const canvas = document.createElement('canvas').getContext('2d');
+    for (const node of document.querySelectorAll('[data-testid=stMain] *, [data-testid=stSidebar] *')) {
+        const style = getComputedStyle(node);
+        if (node instanceof HTMLInputElement && node.placeholder && !node.value && node.clientWidth > 1) {
+            canvas.font = style.font;
+            const room = node.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+            if (canvas.measureText(node.placeholder).width > room + 1) cut.push(`placeholder: ${node.placeholder}`);
+        }
+        if (!hasText(node) || node.closest('svg') || style.visibility === 'hidden' || scrolls(style)) continue;
+        const text = node.textContent.trim().slice(0, 80);
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const box = range.getBoundingClientRect();
+        if (!box.width || (style.display !== 'inline' && ofScreenReaders(node))) continue;
+        if (style.display !== 'inline' && style.overflowX !== 'visible' && node.scrollWidth > node.clientWidth + 1)
+            cut.push(text);
+        if (box.right > innerWidth + 1 && style.overflowX === 'visible' && !node.closest('[class*=stDataFrame]'))
+            cut.push(`beyond the window: ${text}`);
+        for (let above = node.parentElement; above; above = above.parentElement) {
+            const look = getComputedStyle(above);
+            if (scrolls(look) || ofScreenReaders(above)) break;
+            if (look.overflowX === 'visible' || look.display === 'inline') continue;
+            const around = above.getBoundingClientRect();
+            if (box.right > around.right + 1 || box.left < around.left - 1) cut.push(`by what is around it: ${text}`);
+            break;
+        }
+    }
+    return [...new Set(cut)];
+}"""
+"""Texts that cannot be read to their end: of elements that hide what does not fit, of fields that are empty; what can
+be scrolled is whole."""
 UNFADED = "[data-stale] { opacity: 1 !important; transition: none !important }"
 """Streamlit lets what is about to be told anew fade, which parts of a page do every few seconds."""
 CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
@@ -71,14 +104,44 @@ def test_rows_are_walked_and_opened_by_keys(visitor: OwnVisitor, served: Site) -
     own.reads("Part of the incident")
 
 
-@pytest.mark.in_turn(of=2)
+def pages_of(served: Site) -> list[tuple[str, Any]]:
+    """(Address, title) of every page, of alerts one that found a fault and one that can still be acted on."""
+    alert = served.found[0]["id"]
+    fires = next(iter(served.alert_of.values()))  # it can be acknowledged, silenced and assigned
+    return [
+        ("alerts", "Alerts"), (f"alert?id={alert}", re.compile(".")),
+        (f"alert?id={fires}", re.compile("mapper attempt_")), ("jobs", "Jobs"), ("cluster", "Cluster"),
+        ("reports", "Reports"), ("queries", "Queries"), ("health", "Health"),
+        (f"job?id={served.manifest.ground_truth[0].job_id}", re.compile(".")),
+        ("query?name=queued-data", "queued-data"), ("editor?name=queued-data", "Query editor"),
+        ("demo", "What the demo found"),
+    ]  # fmt: skip
+
+
+@pytest.mark.in_turn(of=4)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1_440, 800])
-def test_titles_and_headings_wrap_and_are_not_cut(visitor: OwnVisitor, width: int) -> None:
+def test_no_text_is_cut(visitor: OwnVisitor, served: Site, width: int, scheme: Any) -> None:
     own = visitor(width=width)
-    page = own.open("alerts", "Alerts")
-    expect(rows(page, "Open alerts").first).to_be_visible()
+    own.page.emulate_media(color_scheme=scheme)
+    cut = []
+    for path, title in pages_of(served):
+        page = own.open(path, title)
+        cut += [f"{path}: {text}" for text in page.evaluate(CUT)]
+        own.at_ease()
+    own.page.emulate_media(color_scheme="light")
+    assert not cut, "\n".join(cut)
+
+
+def test_what_is_cut_is_found(visitor: OwnVisitor) -> None:
+    page = visitor(width=800).open("alerts", "Alerts")
     assert page.evaluate(CUT) == []
-    own.at_ease()
+    narrow = "h1 { width: 3rem; overflow: hidden; white-space: nowrap } input[placeholder='Any text'] { width: 2rem }"
+    page.add_style_tag(content=narrow)
+    assert page.evaluate(CUT) == ["Alerts", "placeholder: Any text"]
+    page.add_style_tag(content="[data-testid=stMain] h1 { overflow: visible; width: 3rem; margin-left: 99rem }")
+    assert any(text.startswith(("beyond", "by what")) for text in page.evaluate(CUT))
+    page.reload()
 
 
 def test_the_decisive_line_and_the_commands_are_there_to_copy(visitor: OwnVisitor, served: Site) -> None:
@@ -102,18 +165,8 @@ def test_the_decisive_line_and_the_commands_are_there_to_copy(visitor: OwnVisito
 def test_all_text_is_readable(visitor: OwnVisitor, served: Site, scheme: Any) -> None:
     own = visitor()
     own.page.emulate_media(color_scheme=scheme)
-    alert = served.found[0]["id"]
-    fires = next(iter(served.alert_of.values()))  # it can be acknowledged, silenced and assigned
-    pages = (
-        ("alerts", "Alerts"), (f"alert?id={alert}", re.compile(".")),
-        (f"alert?id={fires}", re.compile("mapper attempt_")), ("jobs", "Jobs"), ("cluster", "Cluster"),
-        ("reports", "Reports"), ("queries", "Queries"), ("health", "Health"),
-        (f"job?id={served.manifest.ground_truth[0].job_id}", re.compile(".")),
-        ("query?name=queued-data", "queued-data"), ("editor?name=queued-data", "Query editor"),
-        ("demo", "What the demo found"),
-    )  # fmt: skip
     faults = []
-    for path, title in pages:
+    for path, title in pages_of(served):
         page = own.open(path, title)
         page.add_style_tag(content=UNFADED)
         found = Axe().run(page, options=CONTRAST).response
