@@ -30,7 +30,7 @@ MOST_AHEAD = 2**20
 """Events, times windows, of which a batch brings ahead at once; each needs room for its numbers meanwhile."""
 
 _PER_INDEX = ("start", "size", "limit", "gone", "last_window")
-_OF_PARTITION = ("levels", "level_size", "first_window", "last_window", "place", "whole", "real", "scale")
+_OF_PARTITION = ("levels", "level_size", "first_window", "last_window", "position", "whole", "real", "scale")
 
 
 class TrendIndexes:
@@ -68,9 +68,9 @@ class TrendIndexes:
         n_scans, top, n_levels = len(self._tables.indexed_scans), LEAST_AHEAD, 1
         while top < n:
             top, n_levels = 2 * top, n_levels + 1
-        room = 2 * top + n_levels + 1 if n else 0
+        capacity = 2 * top + n_levels + 1 if n else 0
         return (
-            np.zeros((n_scans, room), np.int32), np.zeros((n_scans, n_levels), np.int64), np.zeros(n, np.int64),
+            np.zeros((n_scans, capacity), np.int32), np.zeros((n_scans, n_levels), np.int64), np.zeros(n, np.int64),
             np.zeros(n, np.int64), np.zeros((self._n_stored, n), np.int32), *_numbers(n_scans * n * self._width),
         )  # fmt: skip
 
@@ -113,9 +113,9 @@ class TrendIndexes:
             limit = self.arrays.limit[index : n * self._n_indexes : self._n_indexes]
             length = vertices.length[stored : n * self._n_stored : self._n_stored]
             waiting = length - limit
-            looks = np.sqrt(waiting * (waiting + new[:, stored]))
+            visits = np.sqrt(waiting * (waiting + new[:, stored]))
             usual = np.maximum(LEAST_INDEXED, WAITING_PER_ROOT * np.sqrt(length))
-            for partition in np.flatnonzero((waiting > 0) & (looks > usual)).tolist():
+            for partition in np.flatnonzero((waiting > 0) & (visits > usual)).tolist():
                 begin, after = first + np.searchsorted(batch.partition[first:end], [partition, partition + 1])
                 if begin < after:
                     order = int(batch.order[begin:after].min())
@@ -136,32 +136,34 @@ class TrendIndexes:
         values = sign * vertices.derived[derived, start : start + limit]
         by_value = np.argsort(values)
         n = limit - int(np.count_nonzero(np.isnan(values)))  # these are last
-        at = self._room_for_entries(n)
+        at = self._capacity_for_entries(n)
         arrays = self.arrays
-        arrays.place[at : at + n] = by_value[:n]
+        arrays.position[at : at + n] = by_value[:n]
         arrays.key[at // BLOCK : -(-(at + n) // BLOCK)] = values[by_value[:n:BLOCK]]
         arrays.start[entry], arrays.size[entry], arrays.limit[entry], arrays.gone[entry] = at, n, limit, 0
         arrays.last_window[entry] = vertices.last_window[start : start + limit].max()
         sum_blocks(self._tables.template, sums, vertices, arrays, partition, entry, start)
 
-    def _room_for_entries(self, n: int) -> int:
+    def _capacity_for_entries(self, n: int) -> int:
         """Where so many more entries have room, from the begin of a block on."""
-        if self._n_entries + n > len(self.arrays.place):
+        if self._n_entries + n > len(self.arrays.position):
             old = self.arrays
             live = np.flatnonzero(old.size)
             blocks = -(-old.size // BLOCK)
-            room = int(blocks.sum()) * BLOCK + n
-            place, *of_blocks = self._entries(room + room // 2)
+            capacity = int(blocks.sum()) * BLOCK + n
+            position, *of_blocks = self._entries(capacity + capacity // 2)
             at = 0
             for entry in live.tolist():
                 begin, n_blocks = int(old.start[entry]) // BLOCK, int(blocks[entry])
-                place[at * BLOCK : (at + n_blocks) * BLOCK] = old.place[begin * BLOCK : (begin + n_blocks) * BLOCK]
+                position[at * BLOCK : (at + n_blocks) * BLOCK] = old.position[
+                    begin * BLOCK : (begin + n_blocks) * BLOCK
+                ]
                 for width, before, after in zip((1, *[self._width] * 3), old[7:], of_blocks, strict=True):
                     part = np.asarray(before)[begin * width : (begin + n_blocks) * width]
                     after[at * width : (at + n_blocks) * width] = part
                 old.start[entry] = at * BLOCK
                 at += n_blocks
-            self.arrays = ta.Indexes(*old[:6], place, *of_blocks)
+            self.arrays = ta.Indexes(*old[:6], position, *of_blocks)
             self._n_entries = at * BLOCK
         at = self._n_entries
         self._n_entries += -(-n // BLOCK) * BLOCK
@@ -187,15 +189,15 @@ class TrendIndexes:
                 lists.append(made)
                 n_listed, most = n_listed + len(made), max(most, int(after - begin))
         if lists:
-            held = zip(_OF_PARTITION, self._of_partition(most), strict=True)
-            self.ahead = ahead._replace(lists=np.concatenate(lists), **dict(held))
+            by_name = zip(_OF_PARTITION, self._of_partition(most), strict=True)
+            self.ahead = ahead._replace(lists=np.concatenate(lists), **dict(by_name))
 
     def end_batch(self) -> None:
         """Nothing is brought any more; what a large batch needed is given back."""
         if len(self.ahead.first_window):
             self.ahead.due.fill(-1)
-            held = zip(_OF_PARTITION, self._of_partition(0), strict=True)
-            self.ahead = self.ahead._replace(lists=np.zeros(0, np.int32), **dict(held))
+            by_name = zip(_OF_PARTITION, self._of_partition(0), strict=True)
+            self.ahead = self.ahead._replace(lists=np.zeros(0, np.int32), **dict(by_name))
 
 
 def _list(scan: IndexedScan, batch: ta.Batch, begin: int, after: int, source: int) -> np.ndarray:

@@ -122,7 +122,7 @@ class TrendIntake:
         self._is_precise = True  # of the events at hand
         self.is_shared = False
         """Whether other queries of the stream take in the same: what is made of a batch is made once then."""
-        self._meaning = (intake_meaning(plan), plan.programs.columns, plan.is_told)
+        self._meaning = (intake_meaning(plan), plan.programs.columns, plan.has_notice)
         self._made: Hashable = None  # what the events at hand are known by
         self._keys_known: tuple[int, bytes] | None = None
 
@@ -132,12 +132,12 @@ class TrendIntake:
             np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64),
             np.empty((len(self._plan.programs.columns), 0)),
             np.empty((int(template.sizes[ta.N_DERIVED]), 0)), np.empty((len(self._plan.components), 0)),
-            np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.is_told), 0), object),
+            np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.has_notice), 0), object),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ events
 
-    def candidates(self, stream: StreamColumns, *, are_held: bool = True) -> Candidates:
+    def candidates(self, stream: StreamColumns, *, are_stored: bool = True) -> Candidates:
         """The events that a state reads.
 
         Left out, and counted, are those with an interval where their order matters to what is absent or to both trends
@@ -148,12 +148,12 @@ class TrendIntake:
         self.n_seen += len(stream)
         rows, is_precise = stream.rows_of_types(self._read_types)
         self._is_precise = is_precise and not bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
-        has_clocks = are_held or not self._is_precise
+        has_clocks = are_stored or not self._is_precise
 
         def make() -> tuple[Candidates, int]:
             return self._read(stream, rows, first, is_precise=is_precise, has_clocks=has_clocks)
 
-        is_placed = self._plan.ties is ast.Ties.SOURCE or self._plan.counts_places
+        is_placed = self._plan.ties is ast.Ties.SOURCE or self._plan.counts_positions
         self._made = (self._meaning, first if is_placed else None, has_clocks)
         found, n_refused = stream.once(self._made, make) if self.is_shared else make()
         self.n_rejected += n_refused
@@ -193,13 +193,13 @@ class TrendIntake:
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
         if plan.breaking and not is_precise:
             states[:, refused] &= ta.BREAKS
-        ids = np.empty((int(plan.is_told), len(rows)), object)
-        if plan.is_told:
+        ids = np.empty((int(plan.has_notice), len(rows)), object)
+        if plan.has_notice:
             ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
         derived = self._evaluated(plan.derived, columns)
-        if plan.counts_places:
-            places = (first + rows).astype(np.float64)
-            derived = np.vstack([derived, places, places - 1])
+        if plan.counts_positions:
+            positions = (first + rows).astype(np.float64)
+            derived = np.vstack([derived, positions, positions - 1])
         found = Candidates(t_ms, hi_ms, clock, order, columns, derived, key, states, ids)
         is_read: BoolArray = np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read), n_refused
@@ -350,11 +350,11 @@ class TrendIntake:
     def _batch(self, events: Candidates, placed: _Placed) -> Coming:
         rows, partition, states, t_ms, order = placed
         t_ms, order = np.require(t_ms, requirements="W"), np.require(order, requirements="W")  # as kernels are compiled
-        reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
+        reached = np.full((3, len(rows) if self._plan.has_notice else 0), -1)
         batch = ta.Batch(
             rows, partition, t_ms, order, states, events.columns, events.derived, reached,
         )  # fmt: skip
-        ids = events.ids[0][rows] if self._plan.is_told else events.ids
+        ids = events.ids[0][rows] if self._plan.has_notice else events.ids
         return Coming(batch, ids, events.hi_ms, events.clock, self._is_precise)
 
     def forget(self, earliest_ms: int) -> None:

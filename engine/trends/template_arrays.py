@@ -36,7 +36,7 @@ class Indexed(NamedTuple):
 
 
 class IndexedScan(NamedTuple):
-    """A transition that an index serves: its number among scans, the place of its source among stored states, the
+    """A transition that an index serves: its number among scans, the position of its source among stored states, the
     state that it leads to, what is compared (derived values of the earlier and the later event), how, and the sign of
     keys."""
 
@@ -102,7 +102,9 @@ class _Builder:
             rows = [self._scan(join) for join in into if join.way is not JoinWay.SUM]
             scans.add(range(len(scan_rows), len(scan_rows) + len(rows)))
             followed = (join.source for join in into if join.way is not JoinWay.SUM)
-            self.scan_of.update(((source, state), len(scan_rows) + place) for place, source in enumerate(followed))
+            self.scan_of.update(
+                ((source, state), len(scan_rows) + position) for position, source in enumerate(followed)
+            )
             scan_rows += rows
         end_channels, end_scans = self._ends(scan_rows)
         for state in range(n):
@@ -133,10 +135,10 @@ class _Builder:
         sizes[ta.N_STORED] = len(self.stored)
         sizes[ta.N_INDEXES] = len(self.indexed)
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
-        sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_places else 0)
+        sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_positions else 0)
         sizes[ta.N_LIMBS] = plan.n_limbs
         sizes[ta.N_LENGTHS] = len(plan.windows)
-        sizes[ta.N_TOLD] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
+        sizes[ta.N_EMITTED] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
         ways = [ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]
         for _ in range((plan.n_numbers - len(ways)) // max(1, plan.n_limbs)):
             ways += [*[LIMB] * (plan.n_limbs - 1), LAST_LIMB]
@@ -170,8 +172,8 @@ class _Builder:
             code=plan.programs.code,
             bounds=plan.programs.bounds,
             constants=constants,
-            told_within=_numbers(within for within, _ in plan.windows),
-            told_slide=_numbers(slide for _, slide in plan.windows),
+            emitted_within=_numbers(within for within, _ in plan.windows),
+            emitted_slide=_numbers(slide for _, slide in plan.windows),
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(
@@ -223,9 +225,9 @@ class _Builder:
         self.stored.setdefault(join.source, len(self.stored))
         compared, programs, cuts = len(self.compared), len(self.programs), len(self.cuts)
         self.compared += [(each.earlier, _OPS[each.op], each.later) for each in join.compared]
-        if self.plan.counts_places:  # a place, and the one before it: see `TrendIntake`
-            place = len(self.plan.derived)
-            self.compared.append((place, opcodes.EQ, place + 1))
+        if self.plan.counts_positions:  # a position, and the one before it: see `TrendIntake`
+            position = len(self.plan.derived)
+            self.compared.append((position, opcodes.EQ, position + 1))
         self.programs += join.programs
         self.cuts += sorted(join.cuts)
         index = -1

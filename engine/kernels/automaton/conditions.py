@@ -48,7 +48,7 @@ from engine.kernels.compile.ways import leaf
 from engine.kernels.programs.opcodes import TRUE
 from engine.kernels.programs.predicates import evaluate
 
-LOOKS_PER_VALUE = 256
+VISITS_PER_VALUE = 256
 """Looks at events in the time that a value takes whose terms are known."""
 
 
@@ -241,19 +241,19 @@ def _is_repeated(tables, chain, condition, at, n_groups):
 
 
 @leaf
-def add_looks(tables, first, end, looks):
+def add_visits(tables, first, end, visits):
     """Add to looks, int64 (3,), what checks first to end - 1 cost at most: looks[0] + n * looks[1] + n * n * looks[2]
     looks at events, of a chain of n events."""
     for k in range(first, end):
         condition, newest = tables.checks[k, CHECKED], tables.checks[k, NEWEST] != 0
         n_groups = tables.conditions[condition, CONTEXT_END] - tables.conditions[condition, CONTEXT]
-        add_looks_of(tables, condition, looks)
+        add_visits_of(tables, condition, visits)
         if (tables.conditions[condition, STEPPING] >= 0 and not newest) or tables.checks[k, DEPTH] < n_groups:
-            looks[2] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])
+            visits[2] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])
 
 
 @leaf
-def add_looks_of(tables, condition, looks):
+def add_visits_of(tables, condition, visits):
     """The same for the value of one condition's program."""
-    looks[0] += LOOKS_PER_VALUE
-    looks[1] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])
+    visits[0] += VISITS_PER_VALUE
+    visits[1] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])

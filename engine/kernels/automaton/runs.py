@@ -107,10 +107,10 @@ def _extended(tables, state, chain, n, edge, node, owner):
 
 
 @kernel
-def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, work, found):
+def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_emitted, work, found):
     """A run has followed an edge: chain of n events, `node` before the newest; False when a match has no room."""
     target = tables.edges[edge, TARGET]
-    if not _extended(tables, state, chain, n, edge, node, owner) or not is_told:
+    if not _extended(tables, state, chain, n, edge, node, owner) or not is_emitted:
         return True
     end = end_in(tables, store, chain, n, target)
     if end < 0 or not passes_having(tables, store, chain, n) or not is_free(
@@ -149,8 +149,8 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
 
     terms, account: see `automaton.search.list_matches`. was_cut: bool (n_rows,), written: runs have been given up.
 
-    position, previous: int64, under contiguity: the place of each row in the stream, and that of the event before it in
-    its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
+    position, previous: int64, under contiguity: the position of each row in the stream, and that of the event before it
+    in its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
     unprocessed row is done but that found.counts[2] is 1 when it was the matches.
 
     position, previous: int64 (n_rows,), or (0,).

@@ -17,7 +17,7 @@ from engine.kernels.automaton.search import allowance_at, settle
 from engine.kernels.compile.ways import inlined, kernel, leaf
 from engine.kernels.pairs.labels import copy_from, copy_to
 from engine.kernels.pairs.pairs import first_from
-from engine.kernels.pairs.paths import add_match, filled, has_room, new_paths, wider_paths
+from engine.kernels.pairs.paths import add_match, filled, has_capacity, new_paths, wider_paths
 from engine.kernels.pairs.precise_around import (
     BLOCK,
     around,
@@ -26,12 +26,12 @@ from engine.kernels.pairs.precise_around import (
     first_behind,
     latest_of,
     negated_around,
-    places,
+    positions_around,
     reach_of,
     rows_by_rank,
 )
 from engine.kernels.pairs.state import BEGIN, PROCEED, begins, completes, free_edges, leaves, loops_hold, takes
-from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_CAPACITY
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.programs.predicates import all_hold
 
@@ -52,7 +52,7 @@ WORK_PER_CONDITION = 12
 """More steps where that asks for something."""
 _ROWS_PER_STEP = 4
 """Events that are put in order in the time of a step."""
-_NEEDS_ROOM, _NEEDS_AROUND, _NEEDS_CHOICES = 97, 98, 99
+_NEEDS_CAPACITY, _NEEDS_AROUND, _NEEDS_CHOICES = 97, 98, 99
 """What a search asks for before it goes on."""
 _DEPTH, _SPENT, _LONGEST, _N_NODES, _N_MATCHES = 0, 1, 2, 3, 4
 _BEGIN, _END, _PHASE, _BEFORE, _N_BEFORE, _SINGLE, _FIRST_AFTER = 5, 6, 7, 8, 9, 10, 11
@@ -75,7 +75,8 @@ def list_precise(
     pairs of one partition and last event, by first event. begin_ok, take_ok: bool (n_steps, n_rows), local predicates
     and types. members, starts: rows that may stand between, grouped by partition, each group in stream order. denied,
     denied_starts: int64 (n_negations, n_groups), the same for each negation. ranks: int64 (n_rows,), matches of a pair
-    come in the order of their events' ranks, component by component. positions: int64 (n_rows,), places in the stream.
+    come in the order of their events' ranks, component by component. positions: int64 (n_rows,), positions in the
+    stream.
 
     by_first: an event decides the pairs that begin, else those that end with it. apart: the search for each deciding
     event has what `account` allows at its position (`automaton.search.allowance_at`, with `terms`); pairs of one stand
@@ -86,7 +87,7 @@ def list_precise(
 
     Returns (status, the matches as `paths.Paths`, work int64 (n,), cut bool (n,)). work: by pair, so that the sum over
     those of one event is what it costs. cut: apart, the search for the deciding event ended early. status: COMPLETE,
-    OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (at once).
+    OUT_OF_CAPACITY (of matches, at once), OUT_OF_BUDGET (at once).
     """
     paths = new_paths()
     n_steps = tables.kleene.shape[0]
@@ -120,14 +121,14 @@ def list_precise(
     gaps = np.empty(0, np.int64)
     gap_starts = np.zeros(n_negations + 1, np.int64)
     by_rank = np.empty(0, np.int64)
-    place_of = np.empty(0, np.int64)
+    position_of = np.empty(0, np.int64)
     depth_limit = 0
     registers = np.empty((0, n_registers), np.int64)
     aggregates = np.empty((0, n_slots), np.float64)
     chain = np.empty(0, np.int64)
     steps = np.empty(0, np.int64)
     point = np.empty(0, np.int64)
-    looks_for = np.empty(0, np.int64)
+    wanted_next = np.empty(0, np.int64)
     following = np.empty(0, np.int64)
     node = np.empty(0, np.int64)
 
@@ -135,24 +136,24 @@ def list_precise(
         status = _search_each(
             tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
             per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward,
-            choices, edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node,
+            choices, edges, latest, in_order, registers, aggregates, chain, steps, point, wanted_next, following, node,
             scratch, scratch_aggregates, stack, own_work, shared_work, paths, work, cut, state,
         )  # fmt: skip
         begin, end = state[_BEGIN], state[_END]
         if status == _NEEDS_AROUND:
             rows = around(events, members, starts, pairs, begin, end)
             state[_SPENT] += rows.shape[0] // _ROWS_PER_STEP if alone and by_first else 0  # for this pair alone
-            after, ordinal, n_lasts = places(events, rows, pairs, begin, end)
+            after, ordinal, n_lasts = positions_around(events, rows, pairs, begin, end)
             reach, onward = reach_of(tables.kleene, begin_ok, rows, after, ordinal, n_lasts)
             if n_lasts >= shared_work.shape[0]:
                 shared_work = np.zeros(2 * n_lasts + 1, np.int64)
                 own_work = np.zeros(2 * n_lasts + 1, np.int64)
         elif status == _NEEDS_CHOICES:
-            if place_of.shape[0] == 0:
-                place_of = np.full(ranks.shape[0], -1, np.int64)
+            if position_of.shape[0] == 0:
+                position_of = np.full(ranks.shape[0], -1, np.int64)
                 by_rank = rows_by_rank(members, pairs, ranks)
             choices, edges, in_order = choices_of(
-                tables.kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, by_rank, place_of
+                tables.kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, by_rank, position_of
             )
             latest = latest_of(choices)
             if n_negations > 0:
@@ -166,10 +167,10 @@ def list_precise(
                 chain = np.empty(depth_limit, np.int64)
                 steps = np.empty(depth_limit, np.int64)
                 point = np.empty(depth_limit, np.int64)
-                looks_for = np.empty(depth_limit, np.int64)
+                wanted_next = np.empty(depth_limit, np.int64)
                 following = np.empty(depth_limit, np.int64)
                 node = np.empty(depth_limit, np.int64)
-        elif status == _NEEDS_ROOM:
+        elif status == _NEEDS_CAPACITY:
             paths = wider_paths(paths, state[_N_NODES], state[_N_MATCHES], depth_limit)
         else:
             break
@@ -183,14 +184,14 @@ def list_precise(
 def _search_each(
     tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
     per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward, choices,
-    edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node, scratch,
+    edges, latest, in_order, registers, aggregates, chain, steps, point, wanted_next, following, node, scratch,
     scratch_aggregates, stack, own_work, shared_work, paths, work,
     cut, state,
 ):  # fmt: skip
     """Go on with the search for one first event after the other, where `state` says.
 
-    Returns COMPLETE, OUT_OF_ROOM or OUT_OF_BUDGET, which end it, or what is asked for: to be called again with what is
-    around the pairs `_BEGIN`.. `_END`, the choices among it, longer arrays.
+    Returns COMPLETE, OUT_OF_CAPACITY or OUT_OF_BUDGET, which end it, or what is asked for: to be called again with what
+    is around the pairs `_BEGIN`.. `_END`, the choices among it, longer arrays.
     """
     n_steps = tables.kleene.shape[0]
     final = n_steps - 1
@@ -260,7 +261,7 @@ def _search_each(
                 ):
                     depth = 0
                     point[0] = -1
-                    looks_for[0] = _ON
+                    wanted_next[0] = _ON
                     following[0] = -1
                     node[0] = -1
                     copy_to(registers, 0, scratch)
@@ -273,10 +274,10 @@ def _search_each(
             status = _search(
                 tables, events, gaps, gap_starts, free, first, end, base, n_lasts, longest_only, per_match, per_event,
                 capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain,
-                steps, point, looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work,
+                steps, point, wanted_next, following, node, scratch, scratch_aggregates, stack, own_work, shared_work,
                 paths, state,
             )  # fmt: skip
-            if status == _NEEDS_ROOM:
+            if status == _NEEDS_CAPACITY:
                 return status
         state[_PHASE] = _NEXT
         if longest_only and state[_N_MATCHES] > state[_N_BEFORE]:
@@ -291,7 +292,7 @@ def _search_each(
                 work[begin + k - base] = total + own_work[k]
             shared_work[k] = 0
             own_work[k] = 0
-        if status == OUT_OF_ROOM:
+        if status == OUT_OF_CAPACITY:
             return status
         if state[_SPENT] > state[_MOST]:
             if not apart:
@@ -303,13 +304,13 @@ def _search_each(
 def _search(
     tables, events, gaps, gap_starts, free, first, stop_pair, base, n_lasts, longest_only, per_match, per_event,
     capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain, steps, point,
-    looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work, paths, state,
+    wanted_next, following, node, scratch, scratch_aggregates, stack, own_work, shared_work, paths, state,
 ):  # fmt: skip
     """Go on with the search for one first event, or several last ones of it, where `state` says.
 
     stop_pair: the pair after those that are searched, of the last of n_lasts last events; `base` is the first that
-    counts. state: the pair of an event that is first and last is `_SINGLE`, -1 for none. Returns COMPLETE, OUT_OF_ROOM
-    (there are more than `capacity` matches) or _NEEDS_ROOM: to be called again with longer arrays.
+    counts. state: the pair of an event that is first and last is `_SINGLE`, -1 for none. Returns COMPLETE,
+    OUT_OF_CAPACITY (there are more than `capacity` matches) or _NEEDS_CAPACITY: to be called again with longer arrays.
     """
     n_steps = tables.kleene.shape[0]
     n_registers = 2 * n_steps + 1
@@ -321,16 +322,16 @@ def _search(
     n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
     most, n_before, single, after_first = state[_MOST], state[_N_BEFORE], state[_SINGLE], state[_FIRST_AFTER]
     while depth >= 0:
-        if not has_room(paths, n_nodes, n_matches, depth + 2):
-            status = _NEEDS_ROOM
+        if not has_capacity(paths, n_nodes, n_matches, depth + 2):
+            status = _NEEDS_CAPACITY
             break
         step = steps[depth]
         at = following[depth]
-        target = step + 1 if looks_for[depth] == _ON else step
-        edge = 2 * target + looks_for[depth]
+        target = step + 1 if wanted_next[depth] == _ON else step
+        edge = 2 * target + wanted_next[depth]
         if at < 0:
             goes_on = True
-            if looks_for[depth] == _ON:
+            if wanted_next[depth] == _ON:
                 goes_on = step < final or (depth == 0 and single >= 0)
                 if goes_on:
                     copy_from(registers, depth, scratch)
@@ -345,14 +346,14 @@ def _search(
                         found = True
                         for k in range(n_negations):
                             if found:
-                                found, n_looks = _is_absent(
+                                found, n_visits = _is_absent(
                                     tables, events, gaps, gap_starts, k, first, first, scratch, scratch_aggregates,
                                     stack,
                                 )  # fmt: skip
-                                cost += WORK_PER_NEGATED * (1 + n_looks)
+                                cost += WORK_PER_NEGATED * (1 + n_visits)
                         if found:
                             if n_matches == capacity:
-                                status = OUT_OF_ROOM
+                                status = OUT_OF_CAPACITY
                                 break
                             n_nodes = add_match(paths, chain, steps, node, 0, single, n_nodes, n_matches)
                             n_matches += 1
@@ -373,8 +374,8 @@ def _search(
             else:
                 at += 1
         if at >= stop:
-            if looks_for[depth] == _ON and tables.kleene[step]:
-                looks_for[depth] = _TAKE
+            if wanted_next[depth] == _ON and tables.kleene[step]:
+                wanted_next[depth] = _TAKE
                 following[depth] = -1
                 continue
             depth -= 1
@@ -393,22 +394,22 @@ def _search(
         if free[edge]:
             scratch[n_registers - 1] = row
             scratch[2 * target + 1] = row
-            if looks_for[depth] == _ON:
+            if wanted_next[depth] == _ON:
                 scratch[2 * target] = row
-        elif looks_for[depth] == _TAKE:
+        elif wanted_next[depth] == _TAKE:
             holds = takes(tables, events, step, row, scratch, scratch_aggregates, stack)
         else:
             holds = begins(tables, events, target, row, scratch, scratch_aggregates, stack) and loops_hold(
                 tables, events, target, BEGIN, chain, steps, depth + 1, scratch, scratch_aggregates, stack
             )
-        if looks_for[depth] == _ON:
+        if wanted_next[depth] == _ON:
             for k in range(n_negations):
                 # What precedes the match is known when its last event is.
                 if holds and tables.negations[k, 1] == target and tables.negations[k, 0] >= 0:
-                    holds, n_looks = _is_absent(
+                    holds, n_visits = _is_absent(
                         tables, events, gaps, gap_starts, k, first, row, scratch, scratch_aggregates, stack
                     )
-                    cost += WORK_PER_NEGATED * (1 + n_looks)
+                    cost += WORK_PER_NEGATED * (1 + n_visits)
         ends = target == final and ordinal[here] >= base
         continues = reach[target, here] < n_lasts and (target < final or tables.kleene[final])
         spent += cost
@@ -428,10 +429,10 @@ def _search(
             cost = np.int64(0)
             for k in range(n_negations):
                 if found and (tables.negations[k, 1] == n_steps or tables.negations[k, 0] < 0):
-                    found, n_looks = _is_absent(
+                    found, n_visits = _is_absent(
                         tables, events, gaps, gap_starts, k, first, row, scratch, scratch_aggregates, stack
                     )
-                    cost += WORK_PER_NEGATED * (1 + n_looks)
+                    cost += WORK_PER_NEGATED * (1 + n_visits)
             if found:
                 replaces = longest_only and n_matches > n_before
                 cost += WORK_PER_MATCH
@@ -439,7 +440,7 @@ def _search(
                     cost += per_match + per_event * (depth + 2)
                     longest = depth + 2
                     if n_matches == capacity and not replaces:
-                        status = OUT_OF_ROOM
+                        status = OUT_OF_CAPACITY
                         break
                     n_matches = n_matches - 1 if replaces else n_matches
                     pair = stop_pair - (n_lasts - ordinal[here])
@@ -453,7 +454,7 @@ def _search(
         copy_to(registers, depth, scratch)
         copy_to(aggregates, depth, scratch_aggregates)
         point[depth] = here
-        looks_for[depth] = _ON
+        wanted_next[depth] = _ON
         following[depth] = -1
         node[depth] = -1
     state[_DEPTH], state[_SPENT], state[_LONGEST] = depth, spent, longest
@@ -464,9 +465,9 @@ def _search(
 @kernel
 def pair_work(pairs, of, positions, work, terms, account):
     """Pay for what pairs, int64 (n, 3), cost by the events that decide them (column `of`; those of one stand together),
-    up to the first that costs more than it is allowed; the place of its first pair, n when all are paid.
+    up to the first that costs more than it is allowed; the position of its first pair, n when all are paid.
 
-    work: int64 (n,). positions: int64 (n_rows,), places in the stream. terms, account: int64 (3,) and (2,), see
+    work: int64 (n,). positions: int64 (n_rows,), positions in the stream. terms, account: int64 (3,) and (2,), see
     `automaton.search.allowance_at`.
     """
     n = pairs.shape[0]
@@ -524,7 +525,7 @@ def _is_absent(tables, events, gaps, gap_starts, k, first, last, registers, aggr
         return begin >= end, 0
     current = registers.shape[0] - 1
     was_current = registers[current]
-    n_looks = 0
+    n_visits = 0
     is_absent = True
     while begin < end and is_absent:
         registers[current] = gaps[begin]
@@ -532,10 +533,10 @@ def _is_absent(tables, events, gaps, gap_starts, k, first, last, registers, aggr
             tables.code, tables.bounds, tables.negations[k, 2], tables.negations[k, 3], tables.constants,
             events.columns, registers, aggregates, stack,
         )  # fmt: skip
-        n_looks += 1
+        n_visits += 1
         begin += 1
     registers[current] = was_current
-    return is_absent, n_looks
+    return is_absent, n_visits
 
 
 __all__ = ["WORK_PER_MATCH", "WORK_PER_PAIR", "WORK_PER_PREFIX", "list_precise", "pair_work"]

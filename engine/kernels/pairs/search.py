@@ -36,7 +36,7 @@ from engine.kernels.pairs.state import (
     takes,
     unbound,
 )
-from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED, REFUSED_SKEW
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_CAPACITY, REFUSED, REFUSED_SKEW
 from engine.kernels.programs.opcodes import MAX_STACK
 
 IN_SEVERAL_GAPS = -3.0
@@ -244,7 +244,7 @@ def search(
         if confidence <= 0.0 or confidence < least:
             continue
         if store and n_matches == capacity:
-            status = OUT_OF_ROOM
+            status = OUT_OF_CAPACITY
             break
         n_matches += 1
         for k in range(1, depth + 1):
@@ -365,7 +365,8 @@ def _confidence_of_match(
 
 @kernel
 def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
-    """As `absent_match_confidence`, with the places of one event together; IN_SEVERAL_GAPS with too many such events.
+    """As `absent_match_confidence`, with the positions of one event together; IN_SEVERAL_GAPS with too many such
+    events.
 
     An event is in one place at most, so that P(absent from all m) = sum of P(absent from one) - (m - 1): a product of
     such sums over the events, multiplied out.
@@ -387,7 +388,7 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
     if n_rows == n:
         return absent_match_confidence(events, chain, length, within_ms, negated, gaps, work)
     chosen = np.zeros(n_rows, np.int64)
-    rows, places = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    rows, positions = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     result = 0.0
     for _ in range(n_terms):
         factor = 1.0
@@ -396,11 +397,11 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
             at = first[k] + chosen[k]
             if at < first[k + 1]:
                 rows[n_chosen] = negated[at]
-                places[n_chosen] = gaps[at]
+                positions[n_chosen] = gaps[at]
                 n_chosen += 1
             else:
                 factor *= 1.0 - (first[k + 1] - first[k])
-        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], places[:n_chosen], work)
+        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], positions[:n_chosen], work)
         if found <= TOO_MUCH:  # or TOO_MUCH_WORK
             return found
         result += factor * found

@@ -46,7 +46,7 @@ def _begin(template, batch, vertices, ahead, partition):
     for stored in range(n_stored):
         ahead.before[stored] = vertices.length[partition * n_stored + stored]
         for each in range(n):
-            ahead.place[stored, each] = -1
+            ahead.position[stored, each] = -1
     for each in range(n):
         t_ms = batch.t_ms[first + each]
         if each > 0 and t_ms == batch.t_ms[first + each - 1]:
@@ -56,7 +56,7 @@ def _begin(template, batch, vertices, ahead, partition):
             ahead.first_window[each] = -((template.sizes[WITHIN_MS] - t_ms) // template.sizes[SLIDE_MS])
             ahead.last_window[each] = (t_ms - 1) // template.sizes[SLIDE_MS]
     for slot in range(ahead.levels.shape[0]):
-        begin = slot * ahead.place.shape[1] * width
+        begin = slot * ahead.position.shape[1] * width
         for number in range(begin, begin + n * width):
             ahead.whole[number] = 0
             ahead.scale[number] = 0
@@ -140,8 +140,8 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
         value = ahead.lists[entry] if is_top else ahead.levels[slot, entry]
         each = value >> KIND_BITS
         if each < boundary:
-            place = ahead.place[stored, each]
-            if value & IS_FOLLOWED == 0 or place < 0:
+            position = ahead.position[stored, each]
+            if value & IS_FOLLOWED == 0 or position < 0:
                 continue
             own_window = last_window = first_window
             if not is_one_window:
@@ -150,7 +150,7 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
             if is_divided and batch.order[begin_event + each] == order:
                 first_sum = n_windows
             for window in range(max(first_window, own_window), last_window + 1):
-                source = (place * n_windows + window - own_window) * n_numbers
+                source = (position * n_windows + window - own_window) * n_numbers
                 target = (first_sum + window - first_window) * n_numbers
                 if vertices.whole[source] != 0:
                     for number in range(n_numbers):
@@ -165,7 +165,7 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
             continue
         n_sums = 2 if is_divided and batch.order[begin_event + each] != order else 1
         own_window = first_window if is_one_window else ahead.first_window[each]
-        own = (slot * ahead.place.shape[1] + each) * n_windows - own_window
+        own = (slot * ahead.position.shape[1] + each) * n_windows - own_window
         for which in range(n_sums):
             for window in range(max(first_window, own_window), after_window):
                 source = (which * n_windows + window - first_window) * n_numbers
@@ -186,13 +186,13 @@ def is_due(ahead, partition, reached):
 
 
 @inlined
-def note_place(template, batch, vertices, ahead, state, at):
+def note_position(template, batch, vertices, ahead, state, at):
     """The event becomes the next vertex of its region."""
     partition = batch.partition[at]
     if ahead.due[partition] >= 0:
         stored = template.stored[state]
         region = partition * template.sizes[N_STORED] + stored
-        ahead.place[stored, at - ahead.first[partition]] = vertices.start[region] + vertices.length[region]
+        ahead.position[stored, at - ahead.first[partition]] = vertices.start[region] + vertices.length[region]
 
 
-__all__ = ["FOLLOWS", "IS_FOLLOWED", "KIND_BITS", "bring", "is_due", "note_place"]
+__all__ = ["FOLLOWS", "IS_FOLLOWED", "KIND_BITS", "bring", "is_due", "note_position"]

@@ -168,9 +168,9 @@ def _naming(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
     automaton = plan.states
     closures = {occurrence.variable for occurrence in automaton.occurrences if occurrence.closure}
     names = automaton.variables[: automaton.n_positive]
-    places = {name: place for place, name in enumerate(sorted(names))}
+    positions = {name: position for position, name in enumerate(sorted(names))}
     always = automaton.in_every_match()
-    return _table([(places[name], int(v in closures), int(v in always)) for v, name in enumerate(names)], 3)
+    return _table([(positions[name], int(v in closures), int(v in always)) for v, name in enumerate(names)], 3)
 
 
 def _parallel(plan: AutomatonPlan) -> npt.NDArray[np.int64]:

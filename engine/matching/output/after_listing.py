@@ -26,13 +26,13 @@ class Bound:
 
     rows: dict[str, list[int]]
     columns: Float64Array
-    places: dict[str, int]
+    positions: dict[str, int]
     kinds: dict[str, AttributeType]
     interner: Interner
 
     def value(self, row: int, name: str) -> float | str | None:
         """An attribute of an event."""
-        number = float(self.columns[self.places[name], row])
+        number = float(self.columns[self.positions[name], row])
         if math.isnan(number):
             return None
         return self.interner.text(int(number)) if self.kinds[name] is AttributeType.STRING else number
@@ -45,7 +45,7 @@ class Later:
         self._plan = plan
         self._later = later
         self._interner = interner
-        self._places = {name: at for at, name in enumerate(plan.programs.columns)}
+        self._positions = {name: at for at, name in enumerate(plan.programs.columns)}
         self._kinds = {**plan.attribute_types, TIME_ATTRIBUTE: AttributeType.INT}
 
     def applied(
@@ -118,7 +118,7 @@ class Later:
             while shared < min(len(path), len(context)) and path[shared] == context[shared]:
                 shared += 1
             rows[name] = [row for row, within in events if within[:shared] == iteration[:shared]]
-        return Bound(rows, columns, self._places, self._kinds, self._interner)
+        return Bound(rows, columns, self._positions, self._kinds, self._interner)
 
     def _number(self, value: _Value) -> float:
         if isinstance(value, str):

@@ -123,7 +123,7 @@ class TrendRowPlan(Plan):
         return False
 
     @property
-    def is_told(self) -> bool:
+    def has_notice(self) -> bool:
         """Whether people are told of its rows, and want to see of which events they are."""
         return self.query.notice is not None and self.query.notice.severity is not ast.Severity.REPORT
 
@@ -174,7 +174,7 @@ class TrendPlan(TrendRowPlan):
         return self.strategy in (ast.Strategy.STRICT_CONTIGUITY, ast.Strategy.PARTITION_CONTIGUITY)
 
     @property
-    def counts_places(self) -> bool:
+    def counts_positions(self) -> bool:
         """Whether events know their place in the stream: under strict contiguity."""
         return self.strategy is ast.Strategy.STRICT_CONTIGUITY
 

@@ -38,17 +38,21 @@ def stream(n_values: int, most_alike: int) -> EventBatch:
     return EventBatch.from_rows(rows, SCHEMA)
 
 
-def by_definition(batch: EventBatch, compare: Compare, within: int, slide: int, *, by_place: bool) -> list[list[int]]:
+def by_definition(
+    batch: EventBatch, compare: Compare, within: int, slide: int, *, by_position: bool
+) -> list[list[int]]:
     """Of `SEQ(A+, B)`, A followed by larger (smaller, ...) A and by any B whose y compares so: for each window with a
     trend how many there are, and the sum of x over all."""
     rows = list(zip(*(batch.table.column(name).to_pylist() for name in ("type", "t_lo_ms", "x", "y")), strict=True))
     found = []
     for window in range(-(within // slide), rows[-1][1] // slide + 1):
-        inside = [(place, *row) for place, row in enumerate(rows) if window * slide < row[1] <= window * slide + within]
+        inside = [
+            (position, *row) for position, row in enumerate(rows) if window * slide < row[1] <= window * slide + within
+        ]
         before: list[tuple[int, int | None, int, int]] = []  # order, x, trends that end here and their sum
         count = total = 0
-        for place, kind, t_ms, x, y in inside:
-            order = place if by_place else t_ms
+        for position, kind, t_ms, x, y in inside:
+            order = position if by_position else t_ms
             value = x if kind == "A" else y
             own = [
                 each for each in before
@@ -77,7 +81,7 @@ def test_every_pair_meets_once(
         "RETURN COUNT(*), SUM(A.x)"
     )
     query = compile_query(text, SCHEMA)
-    expected = by_definition(batch, OPS[op], within, slide, by_place=bool(ties))
+    expected = by_definition(batch, OPS[op], within, slide, by_position=bool(ties))
     assert expected
     end_ms = int(batch.t_lo_ms[-1])
     monkeypatch.setattr(indexes, "LEAST_INDEXED", 20)

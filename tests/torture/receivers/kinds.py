@@ -42,13 +42,13 @@ class Peer:
     is_smtp: bool = False
     elsewhere: str = ""
     """Where a redirect leads."""
-    n_asked: int = 0
+    n_requested: int = 0
     taken: list[bytes] = field(default_factory=list)
     """Bodies, and mails."""
 
     def serve(self, connection: socket.socket) -> None:
         """One connection."""
-        self.n_asked += 1
+        self.n_requested += 1
         connection.settimeout(WELL_S)
         if self.harm == "closes":
             return
@@ -174,15 +174,15 @@ def tried_kind(kind: str, harm: str, folder: Path) -> Seen:
             for _ in range(MOST_ROUNDS):
                 courier.deliver_pending()
                 wait_ms = courier.wait_ms()
-                if wait_ms is None or (peer.harm is not None and peer.n_asked >= N_REFUSALS):
+                if wait_ms is None or (peer.harm is not None and peer.n_requested >= N_REFUSALS):
                     break
                 clock.advance_to(clock.now_ms() + wait_ms)
             if name == "not well":
-                n_refused = peer.n_asked
+                n_refused = peer.n_requested
         messages = store.notifications()
     return Seen(
         kind, harm, len(messages), n_refused, len(set(peer.taken)),
-        sum(n.status == "failed" for n in messages), sum(n.status == "pending" for n in messages), trap.n_asked,
+        sum(n.status == "failed" for n in messages), sum(n.status == "pending" for n in messages), trap.n_requested,
     )  # fmt: skip
 
 
