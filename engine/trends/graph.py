@@ -175,7 +175,7 @@ class TrendGraph:
                 new = memory.n_new(batch, begin, end)
                 memory.index_all(new, batch, begin, end)
                 memory.reserve_vertices(new.reshape(-1))
-                memory.indexes.look_ahead(new, batch, begin, end)
+                memory.indexes.look_ahead(memory.vertices, new, batch, begin, end)
             self._advance_part(batch, begin, end)
         memory.indexes.end_batch()
 
