@@ -106,7 +106,7 @@ class TrendGraph:
         self._totals = {place: TrendTotals(self.plan, *place) for place in {self._place(each) for each in members}}
         self._forget_events()
         self.is_new, self.is_advanced, self._saved = False, True, None
-        coming = self.intake.candidates(stream, are_held=len(self._overlaps) > 0)
+        coming = self.intake.candidates(stream, are_held=len(self._overlaps.partitions) > 0)
         if len(coming):
             for batch in self.intake.batches(coming, stream):
                 self._take_in(batch)

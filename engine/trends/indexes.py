@@ -204,7 +204,9 @@ class TrendIndexes:
         sweeps: list[tuple[int, int, Sweep]] = []
         n_listed, most = 0, 0
         many = [
-            (p, slot) for slot, scan in enumerate(scans) for p in np.flatnonzero(new[:, scan.stored] > LEAST_INDEXED)
+            (partition, slot)
+            for slot, scan in enumerate(scans)
+            for partition in np.flatnonzero(new[:, scan.stored] > LEAST_INDEXED).tolist()
         ]
         for partition, slot in sorted(many):
             scan = scans[slot]
