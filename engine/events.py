@@ -277,13 +277,19 @@ class EventBatch:
         """Whether the rows are known to stand in stream order, ids not looked at."""
         if self.is_ascending:
             return True
-        tied = np.ones(max(0, len(self) - 1), np.bool_)
+        tied: BoolArray | None = None  # None: all are
         for values in (self.t_lo_ms, self.source_rank, self.source_seq):
-            if (values[1:][tied] < values[:-1][tied]).any():
+            if (values == values[0]).all():
+                continue
+            falls, equal = values[1:] < values[:-1], values[1:] == values[:-1]
+            if tied is not None:
+                falls &= tied
+                equal &= tied
+            if falls.any():
                 return False
-            tied &= values[1:] == values[:-1]
-            if not tied.any():
+            if not equal.any():
                 return True
+            tied = equal
         return False
 
     def rows(self) -> Iterator[dict[str, Any]]:

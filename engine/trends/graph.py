@@ -108,7 +108,7 @@ class TrendGraph:
         }
         self._forget_events()
         self.is_new, self.is_advanced, self._saved = False, True, None
-        coming = self.intake.candidates(stream, are_stored=len(self._overlaps) > 0)
+        coming = self.intake.candidates(stream, are_stored=len(self._overlaps.partitions) > 0)
         if len(coming):
             for batch in self.intake.batches(coming, stream):
                 self._take_in(batch)
@@ -177,7 +177,7 @@ class TrendGraph:
                 new = memory.n_new(batch, begin, end)
                 memory.index_all(new, batch, begin, end)
                 memory.reserve_vertices(new.reshape(-1))
-                memory.indexes.look_ahead(new, batch, begin, end)
+                memory.indexes.look_ahead(memory.vertices, new, batch, begin, end)
             self._advance_part(batch, begin, end)
         memory.indexes.end_batch()
 

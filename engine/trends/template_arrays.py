@@ -35,18 +35,24 @@ class Indexed(NamedTuple):
     sign: float
 
 
-class IndexedScan(NamedTuple):
-    """A transition that an index serves: its number among scans, the position of its source among stored states, the
-    state that it leads to, what is compared (derived values of the earlier and the later event), how, and the sign of
-    keys."""
+class Values(NamedTuple):
+    """What an inequality compares: derived values of the earlier and the later event, how, and the sign that makes
+    smaller ones admitted."""
 
-    scan: int
-    stored: int
-    target: int
     earlier: int
     later: int
     how: int
     sign: float
+
+
+class BroughtScan(NamedTuple):
+    """A transition under one inequality or two, which events bring ahead: its number among scans, the position of its
+    source among stored states, the state that it leads to, and what is compared."""
+
+    scan: int
+    stored: int
+    target: int
+    by: tuple[Values, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class TrendTables:
     template: ta.Template
     variables: tuple[str, ...]
     indexed: tuple[Indexed, ...]
-    indexed_scans: tuple[IndexedScan, ...]
+    brought_scans: tuple[BroughtScan, ...]
     stored_states: tuple[int, ...]
     keeps_columns: bool
     selection: ta.Selection | None
@@ -177,7 +183,7 @@ class _Builder:
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(
-            template, variables, tuple(self.indexed), self._indexed_scans(), tuple(self.stored), keeps_columns,
+            template, variables, tuple(self.indexed), self._brought_scans(), tuple(self.stored), keeps_columns,
             self._selection(),
         )  # fmt: skip
 
@@ -198,15 +204,15 @@ class _Builder:
             length=np.zeros(len(self.stored), np.int64),
         )
 
-    def _indexed_scans(self) -> tuple[IndexedScan, ...]:
-        found = []
-        for join in self.plan.joins:
-            if join.way is JoinWay.INDEX:
-                (only,) = join.compared
-                scan, stored = self.scan_of[join.source, join.target], self.stored[join.source]
-                what = (only.earlier, only.later, _OPS[only.op], _sign(only.op))
-                found.append(IndexedScan(scan, stored, join.target, *what))
-        return tuple(found)
+    def _brought_scans(self) -> tuple[BroughtScan, ...]:
+        return tuple(
+            BroughtScan(
+                self.scan_of[join.source, join.target], self.stored[join.source], join.target,
+                tuple(Values(each.earlier, each.later, _OPS[each.op], _sign(each.op)) for each in join.compared),
+            )
+            for join in self.plan.joins
+            if join.way in (JoinWay.INDEX, JoinWay.DOMINANCE)
+        )  # fmt: skip
 
     # --------------------------------------------------------------- positive
 
@@ -326,4 +332,4 @@ def _table(rows: Sequence[Sequence[int]], width: int) -> Int64Array:
     return np.array(rows, np.int64).reshape(len(rows), width)
 
 
-__all__ = ["Indexed", "IndexedScan", "TrendTables", "trend_tables"]
+__all__ = ["BroughtScan", "Indexed", "TrendTables", "Values", "trend_tables"]

@@ -11,13 +11,19 @@ lies together. Those of one block are looked at one by one (`engine.kernels.tren
 from __future__ import annotations
 
 from engine.kernels.compile.ways import inlined, leaf
-from engine.kernels.trends.arrays import N_NUMBERS, N_STORED, N_WINDOWS, SLIDE_MS, SOURCE, WITHIN_MS
+from engine.kernels.trends.arrays import (
+    FOLLOWS,
+    IS_FOLLOWED,
+    KIND_BITS,
+    N_NUMBERS,
+    N_STORED,
+    N_WINDOWS,
+    SLIDE_MS,
+    SOURCE,
+    WITHIN_MS,
+)
+from engine.kernels.trends.dominance import bring_earlier, cross_by_two
 from engine.kernels.trends.numbers import put_together
-
-IS_FOLLOWED = 1
-FOLLOWS = 2
-KIND_BITS = 2
-"""Of an entry of a list: the event as one that is followed, as one that follows, or both; the rest is its number."""
 
 
 @leaf
@@ -55,11 +61,12 @@ def _begin(template, batch, vertices, ahead, partition):
         else:
             ahead.first_window[each] = -((template.sizes[WITHIN_MS] - t_ms) // template.sizes[SLIDE_MS])
             ahead.last_window[each] = (t_ms - 1) // template.sizes[SLIDE_MS]
-    for slot in range(ahead.levels.shape[0]):
+    for slot in range(ahead.second.shape[0]):
         begin = slot * ahead.position.shape[1] * width
         for number in range(begin, begin + n * width):
             ahead.whole[number] = 0
             ahead.scale[number] = 0
+    bring_earlier(template, batch, vertices, ahead, partition)
 
 
 @inlined
@@ -80,9 +87,16 @@ def _meet(template, batch, vertices, ahead, partition, scan, slot, boundary):
             level += 1
         if _are_alike(batch, ahead, partition, boundary - size, boundary + size):
             return
-        _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, 2 * size == top)
+        if ahead.second[slot] < 0:
+            _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, 2 * size == top)
+        else:
+            cross_by_two(
+                template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, 2 * size == top
+            )
     while size > 2 * least and not _are_alike(batch, ahead, partition, boundary, boundary + size):
         _split(ahead, partition, slot, boundary, size, level, size == top)
+        if ahead.second[slot] >= 0:
+            _split(ahead, partition, ahead.second[slot], boundary, size, level, size == top)
         size //= 2
         level -= 1
 
@@ -195,4 +209,4 @@ def note_position(template, batch, vertices, ahead, state, at):
         ahead.position[stored, at - ahead.first[partition]] = vertices.start[region] + vertices.length[region]
 
 
-__all__ = ["FOLLOWS", "IS_FOLLOWED", "KIND_BITS", "bring", "is_due", "note_position"]
+__all__ = ["bring", "is_due", "note_position"]

@@ -43,6 +43,19 @@ NUMBER = 0
 KIND = 1
 COLUMN = 2
 
+# Of an entry of a list of events: the event as one that is followed, as one that follows, or both; the rest is its
+# number.
+IS_FOLLOWED = 1
+FOLLOWS = 2
+KIND_BITS = 2
+
+# Columns of `sweeps`: what is there before a batch, as far as it is brought to the events of a partition at once.
+SWEEP_PARTITION = 0
+SWEEP_SCAN = 1
+SWEEP_FIRST = 2
+SWEEP_ENTRIES = 3
+SWEEP_RANKS = 4
+
 # Rows of `reached`.
 FIRST_REACHED = 0
 LAST_REACHED = 1
@@ -215,19 +228,26 @@ class Indexes(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What inequalities bring from events of a batch to later ones of it: see `engine.kernels.trends.ahead`.
+    """What inequalities bring to events of a batch: see `engine.kernels.trends.ahead`, and for two of them
+    `engine.kernels.trends.dominance`.
 
-    `least` (1,): the events of a block. `slot` (n_scans,): the position k of a scan among those with an index, -1:
-    none. Of partitions that have it (p,): the number of their first event in the batch, how many there are, and the
-    boundary that is `due`, -1 where earlier events are looked at one by one; their lists (p, k): start, -1 where there
-    is none, and size. `lists`: entries by value, the number of the event in its partition and how it is meant. Of the
-    partition at hand: lists of the parts of halves (k, ...), their sizes (k, levels); of each event its windows (m,),
-    its place among the vertices of a stored state (n_stored, m), and what was brought to it, numbers (k, m, w, n) from
-    its first window on; vertices of each stored state (n_stored,) `before` its first event, and up to the `block` at
-    hand. Sums (2, w, n): scratch."""
+    `least` (1,): the events of a block. `slot` (n_scans,): the position k of a scan among those that bring, -1: none.
+    `second` (k,): the number among lists of that by the second value, -1 with one inequality; the list by the first one
+    has the number k. Of partitions that have it (p,): the number of their first event in the batch, how many there are,
+    and the boundary that is `due`, -1 where earlier events are looked at one by one; their lists (p, l): start, -1
+    where there is none, and size. `lists`: entries by value, the number of the event in its partition and how it is
+    meant. Of the partition at hand: lists of the parts of halves (l, ...), their sizes (l, levels); of each event its
+    windows (m,), its place among the vertices of a stored state (n_stored, m), its `rank` (m,), and what was brought to
+    it, numbers (k, m, w, n) from its first window on; vertices of each stored state (n_stored,) `before` its first
+    event, and up to the `block` at hand. Sums (2, w, n) and a tree of them (r + 1, w, n): scratch.
+
+    `sweeps` (n, 5): by partition what stands before the batch and the events of the batch, lists by the first value:
+    `entries` as above, vertices by their place in the region; `ranks` in the second value, as `rank`. `next_sweep`
+    (1,)."""
 
     least: Int64Array
     slot: Int64Array
+    second: Int64Array
     first: Int64Array
     n_events: Int64Array
     due: Int64Array
@@ -247,6 +267,14 @@ class Ahead(NamedTuple):
     sum_whole: Int64Array
     sum_real: Float64Array
     sum_scale: Int32Array
+    rank: Int32Array
+    tree_whole: Int64Array
+    tree_real: Float64Array
+    tree_scale: Int32Array
+    sweeps: Int64Array
+    next_sweep: Int64Array
+    entries: Int32Array
+    ranks: Int32Array
 
 
 class Results(NamedTuple):
@@ -283,11 +311,14 @@ __all__ = [
     "FIRST_CUT",
     "FIRST_PROGRAM",
     "FIRST_REACHED",
+    "FOLLOWS",
     "HOW",
     "INDEX",
     "IS_BOUND",
     "IS_EXPECTED",
+    "IS_FOLLOWED",
     "KIND",
+    "KIND_BITS",
     "LAST_COMPARED",
     "LAST_CUT",
     "LAST_PROGRAM",
@@ -318,6 +349,11 @@ __all__ = [
     "SCAN",
     "SLIDE_MS",
     "SOURCE",
+    "SWEEP_ENTRIES",
+    "SWEEP_FIRST",
+    "SWEEP_PARTITION",
+    "SWEEP_RANKS",
+    "SWEEP_SCAN",
     "TARGET",
     "WITHIN_MS",
     "Ahead",

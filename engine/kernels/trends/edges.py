@@ -4,7 +4,8 @@ One inequality between a value of the earlier and a value of the later event adm
 events of earlier batches an index of prefix aggregates answers for it in O(log n): their positions in the order of
 values, and for each block of these what all before it have together (sums of any size are added, never subtracted).
 What comes in small batches waits behind it and is looked at one by one, until it is made anew. What the events of a
-large batch have for later ones of it is brought to these ahead (`engine.kernels.trends.ahead`).
+large batch have for later ones of it is brought to these ahead (`engine.kernels.trends.ahead`), under two inequalities
+also what stands before the batch.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ def add_scanned(template, batch, sums, vertices, indexes, ahead, scratch, scan, 
         other += indexes.limit[entry]
         if indexes.size[entry] > 0:
             _add_indexed(template, batch, vertices, indexes, scratch, scan, entry, start, at, first_window, last_window)
-        slot = ahead.slot[scan]
-        if ahead.due[partition] >= 0 and ahead.start[partition * ahead.levels.shape[0] + slot] >= 0:
-            middle = start + ahead.before[stored]
-            block = start + ahead.block[stored]
-            each = at - ahead.first[partition]
-            _add_brought(template, ahead, scratch, slot, each, last_window - first_window + 1)
+    slot = ahead.slot[scan]
+    if slot >= 0 and ahead.due[partition] >= 0 and ahead.start[partition * ahead.levels.shape[0] + slot] >= 0:
+        middle = start + ahead.before[stored]
+        block = start + ahead.block[stored]
+        if ahead.second[slot] >= 0:  # what is there before the batch is brought as well
+            other = middle
+        each = at - ahead.first[partition]
+        _add_brought(template, ahead, scratch, slot, each, last_window - first_window + 1)
     if other < middle:
         other = max(other, first_in_reach(template, sums, vertices, partition, scan, first_window))
     if middle <= other < block:

@@ -176,7 +176,7 @@ def _overlaps(plan: TrendPlan) -> str:
     )
 
 
-_DEAREST_FIRST = (JoinWay.SCAN, JoinWay.NEXT, JoinWay.INDEX, JoinWay.ADJACENT, JoinWay.SUM)
+_DEAREST_FIRST = (JoinWay.SCAN, JoinWay.NEXT, JoinWay.DOMINANCE, JoinWay.INDEX, JoinWay.ADJACENT, JoinWay.SUM)
 
 
 def _cost(plans: Sequence[TrendPlan]) -> str:
@@ -190,7 +190,9 @@ def _cost(plans: Sequence[TrendPlan]) -> str:
         JoinWay.INDEX: f"O(log n) {per}, of {n}",
         JoinWay.NEXT: f"O(m) {per}, of m {m}",
         JoinWay.ADJACENT: f"O(1) {per}: of each state and partition one event is kept",
-        JoinWay.SCAN: f"O(n) {per}, of {n}: other than one inequality between values of two neighbours asks for it",
+        JoinWay.DOMINANCE: f"O(log^2 n) {per}, of {n}; O(n) in batches with few events of a partition",
+        JoinWay.SCAN: f"O(n) {per}, of {n}: other than one or two inequalities between values of two neighbours ask "
+        "for it",
     }[dearest]
 
 

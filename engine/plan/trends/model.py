@@ -16,6 +16,7 @@ class JoinWay(Enum):
 
     SUM = ("a running sum", "O(1)")
     INDEX = ("an index of prefix aggregates by value", "O(log n)")
+    DOMINANCE = ("halves of halves of each batch by two values", "O(log^2 n), O(n) in small batches")
     SCAN = ("earlier events one by one", "O(n)")
     NEXT = ("earlier events from which none was taken yet, one by one", "O(m)")
     ADJACENT = ("the event directly before", "O(1)")

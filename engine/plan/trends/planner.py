@@ -292,8 +292,8 @@ class TrendPlanner:
             way = JoinWay.ADJACENT
         elif not predicates and cuts <= instant:
             way = JoinWay.SUM
-        elif len(compared) == 1 and not programs and not cuts and compared[0].op in _INEQUALITIES:
-            way = JoinWay.INDEX
+        elif 1 <= len(compared) <= 2 and not programs and not cuts and {each.op for each in compared} <= _INEQUALITIES:
+            way = JoinWay.INDEX if len(compared) == 1 else JoinWay.DOMINANCE
         else:
             way = JoinWay.SCAN
         return Join(source, target, way, tuple(compared), tuple(programs), cuts, predicates)

@@ -221,7 +221,7 @@ def test_conditions_of_both_parts_on_the_same_neighbours_are_one() -> None:
     assert [len(reads.programs) for reads in plan.both.reads] == [1]
     plan = plan_of(f"PATTERN A+ p AND A+ q WHERE p.x < NEXT(p).x AND q.y < NEXT(q).y {CLAUSES}")
     assert plan.both is not None
-    assert [join.way for join in plan.both.joins] == [JoinWay.SCAN]
+    assert [join.way for join in plan.both.joins] == [JoinWay.DOMINANCE]
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,19 @@ def _predicates(variables: list[str]) -> st.SearchStrategy[str]:
     return st.one_of(local, edge, edge, sums, scaled)
 
 
+def _two_inequalities(variables: list[str]) -> st.SearchStrategy[list[str]]:
+    """Two conjuncts on the same neighbours, each of values that are known one by one."""
+    earlier = st.sampled_from(["{}.x", "{}.y", "{}.x + 1", "2 * {}.y"])
+    later = st.sampled_from(["NEXT({}).x", "NEXT({}).y", "NEXT({}).x * 2 - 1"])
+    one = st.tuples(earlier, st.sampled_from(["<", "<=", ">", ">="]), later)
+
+    def conjuncts(v: str, w: str, both: list[tuple[str, str, str]]) -> list[str]:
+        return [f"{first.format(v)} {op} {second.format(w)}" for first, op, second in both]
+
+    name = st.sampled_from(variables)
+    return st.builds(conjuncts, name, name, st.lists(one, min_size=2, max_size=2))
+
+
 def _neighbours(variables: list[str]) -> st.SearchStrategy[str]:
     """Conjuncts on two events of one variable."""
     op = st.sampled_from(["<", "<=", ">", "!="])
@@ -327,7 +340,8 @@ def _returned(v: str) -> list[str]:
 def _queries(draw: st.DrawFn, patterns: Sequence[str], strategies: Sequence[str] = ("",)) -> str:
     pattern = draw(st.sampled_from(patterns))
     variables = _positive(pattern)
-    predicates = draw(st.lists(_predicates(variables), max_size=2))
+    of_any_kind = st.lists(_predicates(variables), max_size=2)
+    predicates = draw(st.one_of(of_any_kind, of_any_kind, _two_inequalities(variables)))
     keys = draw(st.sampled_from(["", "", "[g]", "[g, h]", "[h]", f"[{variables[0]}.x]"]))
     group = draw(st.sampled_from(["", "", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]))
     strategy = draw(st.sampled_from(strategies))
