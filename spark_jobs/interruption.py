@@ -21,6 +21,7 @@ from app.console import inert
 from app.errors import AppError
 from app.process.signals import ENDING, KILLED_BY_SIGNAL
 from engine.errors import EngineError
+from spark_jobs.jvm_errors import hear_last_words
 
 EXIT_MISTAKE = 2
 
@@ -85,6 +86,7 @@ class Interruption:
 
     def _give_up(self) -> NoReturn:
         end_jvm(0.0)
+        hear_last_words()
         os._exit(KILLED_BY_SIGNAL + self.number)
 
 

@@ -14,11 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.core import context as context_module
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs.jvm_errors import quiet_gateway
 from spark_jobs.master import SparkJobError, check_java, check_master, is_on_this_machine
 
 LOCAL_MASTER = "local[*]"
@@ -67,14 +68,14 @@ def spark_session(
         check_master(wanted)
     if not _has_jvm():
         check_java()
-    builder = SparkSession.builder.appName(name)
-    for key, value in _conf_of(wanted, conf or {}).items():
-        builder = builder.config(key, value)
+    settings = {"spark.app.name": name, **_conf_of(wanted, conf or {})}
     if wanted is not None:
-        builder = builder.master(wanted)
+        settings["spark.master"] = wanted
     try:
         with _no_handler_of_spark():
-            spark = builder.getOrCreate()
+            if not _has_jvm():
+                _start_quietly(settings)
+            spark = SparkSession.builder.config(map={**settings}).getOrCreate()
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         place = f"on {wanted}" if wanted else "on the master that it was given"
         java = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else None
@@ -93,6 +94,12 @@ def spark_session(
         raise
     else:
         spark.stop()
+
+
+def _start_quietly(settings: Mapping[str, str]) -> None:
+    """The context that the session will find, in a JVM whose warnings of itself nobody sees."""
+    conf = SparkConf().setAll(list(settings.items()))
+    SparkContext(conf=conf, gateway=quiet_gateway(conf))
 
 
 def _remember_classes(spark: SparkSession) -> None:

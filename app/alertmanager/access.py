@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from app.alerting.people import Person, Role
+from app.alerting.people import ForbiddenError, Person, Role
 from app.alertmanager.answers import ApiError
 from app.alertmanager.credentials import Credentials, WrongCredentialsError
 from app.process.serving.http_server import host_of
@@ -42,13 +42,14 @@ class Access:
         """Refuse what another origin's page asks for, also under a name that was pointed at this machine.
 
         A page of Grafana asks Grafana's server, which passes the request on without Origin, and with a Sec-Fetch-Site
-        that tells how the page stands to Grafana: same-origin. Raises ApiError.
+        that tells how the page stands to Grafana: same-origin. Raises ApiError, for a Host that is not ours
+        ForbiddenError.
         """
         hosts = headers.get_all("Host") or []
         if len(hosts) != 1 or not host_of(hosts[0]):
             raise ApiError(HTTPStatus.BAD_REQUEST, "expected one Host header", 400)
         if self._is_loopback and host_of(hosts[0]) not in self._hosts:
-            raise ApiError(HTTPStatus.FORBIDDEN, "the Host header names another machine; see api.allowed_hosts", 403)
+            raise ForbiddenError("the Host header names another machine; see api.allowed_hosts")
         origins = headers.get_all("Origin") or []
         own = f"{self._scheme}://{hosts[0].strip().lower()}"
         if any(_origin(origin) != _origin(own) for origin in origins):
@@ -85,12 +86,12 @@ class Access:
         raise _who()
 
     def writer(self, headers: Message) -> Person:
-        """Who writes; raises ApiError."""
+        """Who writes; raises ApiError, ForbiddenError for who may not."""
         person = self.person(headers)
         if person is None:
             raise _who()
         if person.role.rank < Role.OPERATOR.rank:
-            raise ApiError(HTTPStatus.FORBIDDEN, f"{person.name} is {person.role}; expected an operator or admin", 403)
+            raise ForbiddenError(f"{person.name} is {person.role}; expected an operator or admin")
         return person
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import times
+from dashboard.alerts.against_limits import show_limits
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
 from dashboard.charts.comparison import CURVE_PX, bars, bars_px
 from dashboard.charts.comparison import curve as value_curve
@@ -82,6 +83,8 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
         return
     known = loaded_queries().named(alert.query)
     parameters = {} if known is None else known.in_use
+    if known is not None and len(kept) == 1:
+        show_limits(alert, kept[0], known)
     compares = FACTOR in parameters and not is_about_trends(alert.query)
     if compares and (compared := comparison(kept, parameters)) is not None:
         on_sight(

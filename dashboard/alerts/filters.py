@@ -41,9 +41,7 @@ def chosen(store: Store) -> AlertFilter:
         help="In the title, query, job, user, queue and attempt.",
     )
     queries = query.multiselect("Query", _query_names(store), key="query", bind="query-params", placeholder="Any query")
-    job_id = job.text_input(
-        "Job", key="job", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any job: job_…"
-    )
+    job_id = job.text_input("Job", key="job", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any job")
     host_name = host.text_input("Host", key="host", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any")
     return AlertFilter(
         states=tuple(states),

@@ -73,6 +73,8 @@ def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_m
         facts.append("1 match" if alert.n_matches == 1 and alert.n_matches_exact else f"{n_matches(alert)} matches")
     lasted = lasted_text(alert, until_ms)
     is_open = alert.state in OPEN_STATES
+    if not is_open:
+        facts.append(f"raised {times.shown(alert.raised_ms)}")
     return ListedAlert(
         id=alert.id,
         url=links.url("alert", id=alert.id),
@@ -82,7 +84,7 @@ def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_m
         title=short_title(alert),
         whole_title=inert(alert.summary),
         facts=tuple(facts),
-        began=f"raised {times.shown(alert.raised_ms)}",
+        began=f"raised {times.shown(alert.raised_ms)}" if is_open else f"first event {times.shown(alert.start_ms)}",
         lasted=lasted if lasted == "seen once" else f"{'for' if is_open else 'lasted'} {lasted}",
         n_behind=f"{n_alerts(n_members, True)} behind it" if members else "",
         behind=tuple(listed(member, until_ms) for member in members),

@@ -17,7 +17,7 @@ CURVE_PX = 200
 
 def bars(found: Comparison) -> alt.LayerChart:
     """The offender on top, in a colour of its own and named so."""
-    labels = _apart([f"▶ {bar.label}" if bar.is_offender else bar.label for bar in found.bars])
+    labels = apart([f"▶ {bar.label}" if bar.is_offender else bar.label for bar in found.bars])
     data = pd.DataFrame(
         {
             "label": labels,
@@ -73,7 +73,7 @@ def _rule(seconds: float, what: str, dash: list[int]) -> alt.Chart:
     return drawn
 
 
-def _apart(labels: list[str]) -> list[str]:
+def apart(labels: list[str]) -> list[str]:
     """Each with a row of its own: equal ones are numbered."""
     seen: Counter[str] = Counter()
     apart = []

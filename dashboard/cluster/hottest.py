@@ -1,11 +1,13 @@
-"""What each host does now: processor, load, memory, swap, disk and network, as far as its metrics say it.
+"""What each host does now: processor, load, memory, swap, disk and network, as far as its metrics say it, and further
+metrics that the settings name.
 
-The names and units are those of Ganglia's gmond: memory in KB, disks in GB, network in bytes per second.
+Whoever measured, names and units are the normal ones (`collectors.metrics.normal`): memory in KB, disks in GB, network
+in bytes per second. Further metrics stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -33,6 +35,9 @@ RATES = (IN, OUT)
 """In bytes per second."""
 
 
+_BUSY = (("cpu_idle",), ("cpu_user", "cpu_system"), ("cpu_busy",))
+
+
 def _share(used: Float64Array, total: Float64Array) -> Float64Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(total > 0, 100.0 * used / total, np.nan)
@@ -41,9 +46,17 @@ def _share(used: Float64Array, total: Float64Array) -> Float64Array:
 
 
 def _busy(of: Means) -> Float64Array:
-    if "cpu_idle" in of:
-        return 100.0 - of["cpu_idle"]
-    return of["cpu_user"] + of["cpu_system"]
+    """Of each host by the first of these that it has: hosts may be measured by different sources."""
+    ways: tuple[Callable[[], Float64Array], ...] = (
+        lambda: 100.0 - of["cpu_idle"],
+        lambda: of["cpu_user"] + of["cpu_system"],
+        lambda: of["cpu_busy"],  # all that the JVM of a daemon tells
+    )
+    found: Float64Array = np.full(len(next(iter(of.values()))), np.nan)
+    for names, value in zip(_BUSY, ways, strict=True):
+        if all(name in of for name in names):
+            found = np.where(np.isnan(found), value(), found)
+    return found
 
 
 def _load(of: Means) -> Float64Array:
@@ -66,7 +79,7 @@ def _disk(of: Means) -> Float64Array:
 
 
 _COLUMNS: tuple[tuple[str, tuple[tuple[str, ...], ...], Callable[[Means], Float64Array]], ...] = (
-    (CPU, (("cpu_idle",), ("cpu_user", "cpu_system")), _busy),
+    (CPU, _BUSY, _busy),
     (LOAD, (("load_one", "cpu_num"),), _load),
     ("Load", (("load_one",),), lambda of: of["load_one"]),
     (MEMORY, (("mem_total", "mem_free"),), _memory),
@@ -79,20 +92,25 @@ _COLUMNS: tuple[tuple[str, tuple[tuple[str, ...], ...], Callable[[Means], Float6
 
 NEEDED = frozenset(name for _, ways, _ in _COLUMNS for way in ways for name in way) | {"mem_buffers", "mem_cached"}
 
+MAX_FURTHER = 4
+"""A table is to fit beside what everybody looks for."""
 
-def hottest(samples: Iterable[pa.Table]) -> pd.DataFrame:
+
+def hottest(samples: Iterable[pa.Table], further: Sequence[str] = ()) -> pd.DataFrame:
     """Hosts by how busy they are, the busiest first: Host, and of CPU busy, Load per core (or Load), Memory used, Swap
     used, Disk used (each in %), Network in, Network out (bytes per second) those that the metrics tell; NaN of hosts
     that lack them.
 
-    samples: Metric events (name, host, value) of the last minutes; values are their means.
+    samples: Metric events (name, host, value) of the last minutes; values are their means. further: metrics that have a
+    column of their name, the first MAX_FURTHER of them that anybody measures; where hosts are equally busy, or nothing
+    tells how busy they are, the highest of these come first.
     """
     parts = [part.select(["name", "host", "value"]) for part in samples]
     if not parts:
         return pd.DataFrame(columns=["Host"])
     table = pa.concat_tables(parts)
     wanted = pc.and_(
-        pc.is_in(table.column("name"), pa.array(sorted(NEEDED))),
+        pc.is_in(table.column("name"), pa.array(sorted({*NEEDED, *further}))),
         pc.and_(pc.is_valid(table.column("host")), pc.fill_null(pc.is_finite(table.column("value")), False)),
     )
     means = table.filter(wanted).group_by(["host", "name"]).aggregate([("value", "mean")])
@@ -102,9 +120,11 @@ def hottest(samples: Iterable[pa.Table]) -> pd.DataFrame:
     for column, ways, value in _COLUMNS:
         if any(all(name in of for name in way) for way in ways) and not (column == "Load" and LOAD in columns):
             columns[column] = value(of)
+    measured = [name for name in further if name in of][:MAX_FURTHER]
+    columns |= {name: of[name] for name in measured}
     frame = pd.DataFrame({"Host": by_host.index.astype(str), **columns})
     places = pd.Series(range(len(frame)), sorted(frame["Host"], key=natural_key))
-    order = [name for name in (CPU, LOAD, "Load", MEMORY) if name in columns]
+    order = [name for name in (CPU, LOAD, "Load", MEMORY, *measured) if name in columns]
     return (
         frame.assign(place=frame["Host"].map(places))
         .sort_values([*order, "place"], ascending=[*(False for _ in order), True], na_position="last")
@@ -113,4 +133,4 @@ def hottest(samples: Iterable[pa.Table]) -> pd.DataFrame:
     )
 
 
-__all__ = ["CPU", "DISK", "LOAD", "MEMORY", "NEEDED", "RATES", "SHARES", "SWAP", "hottest"]
+__all__ = ["CPU", "DISK", "LOAD", "MAX_FURTHER", "MEMORY", "NEEDED", "RATES", "SHARES", "SWAP", "hottest"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -67,14 +67,17 @@ def metric_names(log: EventSource, from_ms: int, to_ms: int) -> MetricNames:
     return MetricNames({}, 0)
 
 
-def read_hottest(log: EventSource, from_ms: int, to_ms: int, hosts_with: str) -> pd.DataFrame:
+def read_hottest(
+    log: EventSource, from_ms: int, to_ms: int, hosts_with: str, further: Sequence[str] = ()
+) -> pd.DataFrame:
     """See cluster.hottest.hottest, of the last PROBE_MS of the span."""
-    names = pa.array(sorted(NEEDED))
+    names = pa.array(sorted({*NEEDED, *further}))
     parts = _slices(log, ("name", "host", "value", "t_hi_ms"), max(from_ms, to_ms - PROBE_MS), to_ms, whole=True)
-    return hottest(
+    wanted = (
         _with_hosts(part.filter(pc.fill_null(pc.is_in(part.column("name"), names), False)), hosts_with)
         for part, _, _ in parts
     )
+    return hottest(wanted, further)
 
 
 def read_grid(log: EventSource, metric: str, from_ms: int, to_ms: int, hosts_with: str) -> tuple[HostGrid, int]:

@@ -57,7 +57,7 @@ def by_incident(wanted: AlertFilter) -> AlertFilter:
 
 
 def sections(wanted: AlertFilter) -> list[Section]:
-    """What is open by urgency, then what is over, the latest first; of both only the states that are chosen."""
+    """What is open by urgency, then what is over, by first event; of both only the states that are chosen."""
     states = wanted.states or (*OPEN_STATES, OVER)
     found = []
     if still := tuple(state for state in states if state != OVER):
@@ -99,7 +99,7 @@ def _section(section: Section) -> None:
         return
     incidents = [alert.id for alert in shown.alerts if alert.is_incident]
     behind = opened.first_members_of(incidents, alert_table.MAX_BEHIND)
-    order = "the most urgent first" if section.is_open else "the latest first"
+    order = "the most urgent first" if section.is_open else "by first event, the latest first"
     told = alert_table.range_text(shown, n, exact)
     st.caption(f"{told}, {order}")
     above = st.container()  # what is done with selected rows stands where it is seen, however long the list is

@@ -18,6 +18,7 @@ from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, heat_px, host_chart, load_chart
 from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import attempt_chart
+from dashboard.cluster.configured import further_metrics
 from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, n_heat_rows, natural_key
 from dashboard.cluster.hottest import LOAD, RATES, SHARES
 from dashboard.cluster.reading import (
@@ -38,7 +39,7 @@ from dashboard.jobs.data import chosen_attempts, lanes
 from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
 from dashboard.on_sight import AROUND_PX, on_sight
 from dashboard.static_table import Cell, Share, show_table
-from dashboard.store import AlertFilter, AlertRow, live_store
+from dashboard.store import AlertFilter, AlertRow, live_store, settings
 from dashboard.text import inert, md
 from dashboard.times import duration, followed_span_picker, shown, zone
 
@@ -90,7 +91,7 @@ def page() -> None:
         grid.know(list(dict.fromkeys(marks["host"].tolist())))
         return heat_map(grid, step_ms, aggregation, order, min(to_ms, known[1]))
 
-    _hottest(read_hottest(log, from_ms, to_ms, hosts_with))
+    _hottest(read_hottest(log, from_ms, to_ms, hosts_with, further_metrics(settings())), names.units)
     _alerts(from_ms, to_ms, axis)
     _heat(found, len(hosts), metric, names.units[metric], marks, n_more, axis)
     st.subheader("Spread of the load", anchor=False)
@@ -133,16 +134,16 @@ def _follow(until_ms: int, log: EventSource) -> None:
     st.caption(f"Up to {shown(until_ms)}, and further as events come.")
 
 
-def _hottest(frame: pd.DataFrame) -> None:
+def _hottest(frame: pd.DataFrame, units: Mapping[str, str]) -> None:
     """The busiest hosts, and what keeps them busy."""
     if len(frame.columns) < 2 or frame.empty:
         return
     st.subheader("Hottest hosts", anchor=False)
     top = frame.head(MAX_HOTTEST)
     show_table(
-        {str(name): [_hottest_cell(str(name), value) for value in top[name]] for name in top},
+        {inert(name, 60): [_hottest_cell(str(name), value, units) for value in top[name]] for name in top},
         label="Hottest hosts",
-        numbers=(LOAD, "Load", *RATES),
+        numbers=(LOAD, "Load", *RATES, *(inert(name, 60) for name in top if units.get(str(name), "%") != "%")),
     )
     more = f" {len(top):,} of {len(frame):,} hosts are shown." if len(frame) > len(top) else ""
     st.caption(
@@ -151,7 +152,7 @@ def _hottest(frame: pd.DataFrame) -> None:
     )
 
 
-def _hottest_cell(column: str, value: Any) -> Cell:
+def _hottest_cell(column: str, value: Any, units: Mapping[str, str]) -> Cell:
     """Nothing where the host has no such sample, which is not zero."""
     if column == "Host":
         return inert(value, 60)
@@ -159,7 +160,18 @@ def _hottest_cell(column: str, value: Any) -> Cell:
         return None
     if column in SHARES:
         return Share(value)
+    if column in units:
+        return _measured(value, units[column])
     return f"{format_size(value)}/s" if column in RATES else f"{value:.2f}"
+
+
+def _measured(value: float, unit: str) -> Cell:
+    """A metric of the settings, in its unit."""
+    if unit == "%":
+        return Share(value)
+    if unit in ("bytes", "bytes/sec"):
+        return format_size(value) + ("/s" if unit == "bytes/sec" else "")
+    return f"{value:,.4g} {inert(unit, 20)}".rstrip()
 
 
 def _n_episodes(n: int) -> str:

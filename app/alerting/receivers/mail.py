@@ -188,11 +188,23 @@ def _failure(error: Exception) -> DeliveryError:
         return TemporaryDeliveryError("no answer in time", TIMEOUT)
     if isinstance(error, ssl.SSLError):
         return TemporaryDeliveryError(f"TLS: {plain(error.reason or type(error).__name__)}", TLS)
+    if isinstance(error, smtplib.SMTPServerDisconnected):
+        return _hung_up(error)
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return TemporaryDeliveryError("the smarthost does not offer what is needed: STARTTLS, or a login", TLS)
     if isinstance(error, UnicodeError):
         return PermanentDeliveryError(type(error).__name__, MESSAGE)
     return TemporaryDeliveryError(type(error).__name__, CONNECTION)
+
+
+def _hung_up(error: smtplib.SMTPServerDisconnected) -> DeliveryError:
+    """Under TLS 1.3 who refuses a client's certificate says so after the handshake, to the first answer that is read:
+    smtplib has the reason as what it met."""
+    met = error.__context__
+    if isinstance(met, ssl.SSLError):
+        reason = plain(met.reason or type(met).__name__)
+        return TemporaryDeliveryError(f"TLS: {reason}; see cert_file where it asks for a certificate", TLS)
+    return TemporaryDeliveryError("the smarthost closed the connection before it had answered", CONNECTION)
 
 
 def _joined(part: Any) -> str:

@@ -40,7 +40,7 @@ def basic(name: str, token: str) -> str:
         (basic("mia", TOKEN), 200),
         (basic("vic", TOKEN), 401),
         (basic("mia", "x"), 401),
-        (f"Bearer {VIEWER_TOKEN}", 403),
+        (f"Bearer {VIEWER_TOKEN}", 400),  # with a text, which amtool prints
         ("Bearer ", 401),
         ("Basic !", 401),
         ("Basic " + base64.b64encode(b"\xff").decode(), 401),
@@ -77,7 +77,7 @@ def test_foreign_alerts_are_refused_and_told_why(api: Served) -> None:
         ({"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
-        ({"Host": "evil.example"}, 403),
+        ({"Host": "evil.example"}, 400),
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Content-Type": "application/json; charset=utf-8"}, 200),

@@ -18,7 +18,7 @@ from app.alertmanager.status import config_text, go_duration
 from app.clock import SystemClock
 from app.store import Store
 from tests.app.alertmanager.programs import Amtool, alertmanager, amtool
-from tests.app.alertmanager.served import Served, configured, fire, lost, served, slow
+from tests.app.alertmanager.served import VIEWER_TOKEN, Served, configured, fire, lost, served, slow
 
 
 @pytest.fixture
@@ -98,6 +98,17 @@ def test_what_is_refused_is_said(tool: Amtool, here: Served, tmp_path: Path) -> 
     nobody = amtool(here, tmp_path, as_operator=False)
     assert len(nobody.lines("alert", "query")) == 2
     assert nobody.ask("silence", "add", "host=n1", "-c", "x").returncode == 1
+    assert here.store.silences(0) == []
+
+
+def test_why_somebody_may_not_is_printed(tool: Amtool, here: Served, tmp_path: Path) -> None:
+    viewer = Amtool(tool.path, here.url.replace("://", f"://vic:{VIEWER_TOKEN}@"), tmp_path)
+    assert len(viewer.lines("alert", "query")) == 2
+    refused = viewer.ask("silence", "add", "host=n1", "-c", "x")
+    assert refused.returncode == 1
+    assert "vic is viewer; expected an operator or admin" in refused.stderr
+    refused = tool.ask("silence", "add", "host=n1", "-c", "x", "-d", "30d")
+    assert "expected the role admin" in refused.stderr
     assert here.store.silences(0) == []
 
 

@@ -8,8 +8,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+import yaml
 
-from dashboard.cluster.hottest import CPU, DISK, IN, LOAD, MEMORY, OUT, SWAP, hottest
+from app.settings import Settings
+from collectors.jmx.host_metrics import READINGS as HOST_READINGS
+from collectors.prometheus.readings import DEFAULT_METRICS, READINGS
+from dashboard.cluster.configured import further_metrics
+from dashboard.cluster.hottest import CPU, DISK, IN, LOAD, MAX_FURTHER, MEMORY, NEEDED, OUT, SWAP, hottest
 
 
 def samples(values: dict[str, dict[str, list[float | None]]]) -> pa.Table:
@@ -70,3 +75,45 @@ def test_the_busiest_is_first_and_equal_ones_stand_in_natural_order(turned: bool
     given["node4"] = {"bytes_in": [1.0]}
     found = hottest([samples(dict(reversed(given.items())) if turned else given)])
     assert list(found["Host"]) == ["node3", "node2", "node10", "node1", "node4"]
+
+
+def test_further_metrics_have_columns_of_their_own_and_order_what_is_equally_busy() -> None:
+    given: dict[str, dict[str, list[float | None]]] = {
+        "a": {"heap_used": [10.0, 30.0], "odd": [1.0]}, "b": {"heap_used": [70.0]}, "c": {"cpu_idle": [0.0]},
+    }  # fmt: skip
+    found = hottest([samples(given)], ["nobody's", "heap_used"])
+    assert list(found.columns) == ["Host", CPU, "heap_used"]
+    assert list(found["Host"]) == ["c", "b", "a"]
+    assert list(found["heap_used"])[1:] == [70.0, 20.0]
+    del given["c"]
+    assert rows(hottest([samples(given)], ["heap_used"])) == [
+        {"Host": "b", "heap_used": 70.0}, {"Host": "a", "heap_used": 20.0},
+    ]  # fmt: skip
+    many = {"a": {f"m{i}": [1.0] for i in range(9)}}
+    assert list(hottest([samples(many)], sorted(many["a"])).columns) == ["Host", *(f"m{i}" for i in range(MAX_FURTHER))]
+
+
+def test_what_exporters_and_daemons_tell_of_hosts_is_known() -> None:
+    """They have the names of Ganglia; what a source measures by itself says how busy a host is."""
+    usual = {name: [50.0] for name in DEFAULT_METRICS}
+    assert {CPU, "Load", IN, OUT} <= set(hottest([samples({"a": usual})]).columns)
+    every = {name: [50.0] for name in READINGS}
+    assert {CPU, LOAD, MEMORY, SWAP, DISK, IN, OUT} <= set(hottest([samples({"a": every})]).columns)
+    daemons: dict[str, list[float | None]] = {reading.name: [50.0] for reading in HOST_READINGS}
+    assert {CPU, LOAD, MEMORY, SWAP} <= set(hottest([samples({"a": daemons})]).columns)
+    found = hottest([samples({"a": {"cpu_busy": [30.0]}, "b": {"cpu_idle": [20.0], "cpu_busy": [1.0]}})])
+    assert rows(found) == [{"Host": "b", CPU: 80.0}, {"Host": "a", CPU: 30.0}]
+
+
+def test_the_metrics_that_settings_name_are_those_of_all_sources() -> None:
+    text = """
+sources:
+  ganglia_rrd: {metrics: [cpu_user, pkts_in]}
+  prometheus: {metrics: [cpu_wio, load_one], more_metrics: {heap_used: {metric: jvm_memory_bytes_used}}}
+  remote_write: {more_metrics: {heap_used: {metric: jvm_memory_bytes_used}, fans: {metric: node_hwmon_fan_rpm}}}
+load: {metric: cpu_steal}
+"""
+    found = further_metrics(Settings.model_validate(yaml.safe_load(text)))
+    assert found[0] == "cpu_steal"
+    assert sorted(found) == sorted({"cpu_steal", "pkts_in", "cpu_wio", "heap_used", "fans"})
+    assert not set(found) & NEEDED

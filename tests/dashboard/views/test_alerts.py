@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from unittest.mock import patch
 
 import pytest
@@ -156,6 +157,21 @@ def test_what_is_open_is_listed_by_state_severity_and_time_raised(raised: Raised
     ]
     acknowledge(raised.store, of["t4"], Person("bob", Role.OPERATOR), "", T0_MS + 300_000)
     assert [title[:2] for title in titles(view("alerts"))] == ["t0", "t3", "t2", "t4"]
+
+
+def test_what_is_over_is_listed_by_the_time_that_its_rows_show(raised: Raised) -> None:
+    """Also where what began first was raised last: a history that was read late."""
+    raised.record(match(5, -50_000), watermark_ms=T0_MS - 50_000, now_ms=T0_MS + 500_000)
+    raised.record(match(6, 10_000), watermark_ms=T0_MS + 10_000_000, now_ms=T0_MS + 600_000)
+    (over,) = lists(view("alerts", state="resolved"))
+    starts = {alert.key["task_id"]: alert.start_ms for alert in raised.store.alerts() if alert.state == "resolved"}
+    latest_first = sorted(starts, key=lambda task: starts[task], reverse=True)
+    assert [row["title"].split()[0] for row in over["rows"]] == latest_first
+    assert set(latest_first) >= {"t1", "t5", "t6"}
+    assert [row["began"] for row in over["rows"]] == [
+        f"first event {datetime.fromtimestamp(starts[task] // 1_000, UTC):%Y-%m-%d %H:%M:%S}" for task in latest_first
+    ]
+    assert [row["facts"][-1] for row in over["rows"] if row["title"].startswith("t5")] == ["raised 2023-11-14 22:21:40"]
 
 
 @pytest.mark.parametrize(("text", "tasks"), [

@@ -123,6 +123,22 @@ def test_a_host_without_a_metric_has_nothing_in_its_column(installation: Install
     assert table["Network in"] == ["0 B/s", ""]
 
 
+def test_a_metric_of_the_settings_stands_among_them_in_its_unit(installation: Installation) -> None:
+    more = "{heap_used: {metric: jvm_memory_bytes_used, unit: MB}, disk_share: {metric: node_disk, unit: '%'}}"
+    installation.configure(f"sources:\n  prometheus: {{more_metrics: {more}}}")
+    rows = [
+        {"type": "Metric", "host": host, "name": name, "value": value, "unit": unit, "t_lo_ms": T0_MS + STEP_MS}
+        for host, name, value, unit in (
+            ("node0", "heap_used", 1_700.0, "MB"),
+            ("node1", "heap_used", 2_000.0, "MB"),
+            ("node1", "disk_share", 40.0, "%"),
+        )
+    ]  # fmt: skip
+    installation.log(batch(rows))
+    (table,) = tables(view("cluster"))
+    assert table == {"Host": ["node1", "node0"], "heap_used": ["2,000 MB", "1,700 MB"], "disk_share": ["40 %", ""]}
+
+
 def test_one_host(installation: Installation) -> None:
     """Its metrics and what ran there; a host that is not there is ignored."""
     installation.log(batch(cluster_rows() + job_rows()))

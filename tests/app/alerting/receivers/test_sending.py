@@ -26,6 +26,7 @@ from tests.app.alerting.receivers.told import SETTINGS, alert, news, service
 from tests.app.alerting_fixtures import FakeMatch, kept, options
 from tests.app.smarthost import smarthost
 from tests.app.webhook import webhook
+from tests.certificate_authority import Authority
 from tests.slow_servers import HEADS, answer, certificate, ends, serving
 
 TOLD = news(alert())
@@ -184,6 +185,40 @@ def test_a_login_goes_over_tls_alone(tmp_path: Path, on_connect: bool) -> None:
         assert not [line for line in host.commands if line.startswith("AUTH")]
     with smarthost(context, offers=("STARTTLS",)) as host, pytest.raises(TemporaryDeliveryError, match="TLS: "):
         told("email", smarthost=f"127.0.0.1:{host.port}", tls="starttls")  # nobody trusts its certificate
+
+
+@pytest.mark.parametrize("tls", ["on connect", "starttls"])
+def test_a_smarthost_that_wants_a_certificate_gets_it(tmp_path: Path, tls: str) -> None:
+    """Of one authority are the smarthost and whoever may send by it; a mail of somebody else never leaves."""
+    own, others = Authority(tmp_path, "own"), Authority(tmp_path, "others")
+    cert_file, key_file = own.sign("clustercep")
+    both = tmp_path / "both.pem"
+    both.write_bytes(cert_file.read_bytes() + key_file.read_bytes())
+    wrong_cert, wrong_key = others.sign("clustercep")
+    with smarthost(own.server(clients=own), offers=("STARTTLS",), on_connect=tls == "on connect") as host:
+
+        def mail(**options: Path) -> str:
+            files = {name: str(path) for name, path in options.items()}
+            return told("email", smarthost=f"127.0.0.1:{host.port}", tls=tls, **files)
+
+        assert mail(ca_file=own.ca_file, cert_file=cert_file, key_file=key_file).startswith("taken")
+        assert mail(ca_file=own.ca_file, cert_file=both).startswith("taken")
+        for refused in (
+            {"ca_file": own.ca_file},
+            {"ca_file": own.ca_file, "cert_file": wrong_cert, "key_file": wrong_key},
+            {"ca_file": others.ca_file, "cert_file": cert_file, "key_file": key_file},
+            {"cert_file": cert_file, "key_file": key_file},
+        ):
+            # Whoever refuses closes with what it has not read: the system may drop the reason that it gave.
+            with pytest.raises(TemporaryDeliveryError, match=r"^TLS: |the smarthost closed the connection"):
+                mail(**refused)
+    assert host.secure == [True, True]
+    with (
+        smarthost(own.server("node7"), offers=("STARTTLS",), on_connect=tls == "on connect") as host,
+        pytest.raises(TemporaryDeliveryError, match="TLS: CERTIFICATE_VERIFY_FAILED"),
+    ):
+        told("email", smarthost=f"127.0.0.1:{host.port}", tls=tls, ca_file=str(own.ca_file))
+    assert host.mails == []
 
 
 @pytest.mark.parametrize(
