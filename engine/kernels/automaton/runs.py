@@ -28,7 +28,7 @@ STATE, NODE, FIRST_ROW, FOLLOWING = 0, 1, 2, 3
 ROW, EDGE, PARENT = 0, 1, 2
 
 # Places in Runs.counts.
-N_NODES, N_RUNS, FREE, N_LIVE = 0, 1, 2, 3
+N_NODES, N_RUNS, FREE, N_LIVE, N_OFFERED = 0, 1, 2, 3, 4
 
 
 _STEPS_PER_EDGE = 3
@@ -40,7 +40,8 @@ _STEPS_PER_RUN = 3
 class Runs(NamedTuple):
     """runs: int64 (n, 4); FOLLOWING is the next of its list, or of the free ones. nodes: int64 (n, 3). heads, lengths,
     last_seen: int64 (n_partitions + 1,), the last one for no partition: first run, number of runs, position of the
-    newest event of the partition; known: bool. counts: int64 (4,): nodes, runs, first free run, live runs."""
+    newest event of the partition; known: bool. counts: int64 (5,): nodes, runs, first free run, live runs, and
+    the pairs of a run and an event that were looked at."""
 
     runs: npt.NDArray[np.int64]
     nodes: npt.NDArray[np.int64]
@@ -195,6 +196,7 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
             state.heads[owner] = -1  # new runs are put here: they are not offered the event that made them
             tail = -1
             while run >= 0:
+                state.counts[N_OFFERED] += 1
                 following = state.runs[run, FOLLOWING]
                 node, here = state.runs[run, NODE], state.runs[run, STATE]
                 newest = state.nodes[node, ROW]

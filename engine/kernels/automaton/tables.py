@@ -32,6 +32,8 @@ TERM_KIND, TERM_VARIABLE, TERM_COLUMN, TERM_DEPTH, TERM_RANGE = 0, 1, 2, 3, 4
 # Kinds of terms: one event of a variable, or an aggregate of its list.
 ONLY, FIRST_OF, LAST_OF, CURRENT_OF, PREVIOUS_OF = 0, 1, 2, 3, 4
 COUNT_EVENTS, COUNT, SUM, MIN, MAX, AVG, STDDEV, VALUE_OF_FIRST, VALUE_OF_LAST = 10, 11, 12, 13, 14, 15, 16, 17, 18
+REPEATS = 19
+"""How many events before the current one of a list have its value."""
 
 # Ranges of aggregates.
 WHOLE, UP_TO_CURRENT, UP_TO_LAST = 0, 1, 2

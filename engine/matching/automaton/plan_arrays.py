@@ -31,6 +31,7 @@ _AGGREGATES = {
     "stddev": at.STDDEV,
     "first": at.VALUE_OF_FIRST,
     "last": at.VALUE_OF_LAST,
+    "repeats": at.REPEATS,
 }
 _RANGES = {ast.Range.ALL: at.WHOLE, ast.Range.BEFORE_CURRENT: at.UP_TO_CURRENT, ast.Range.BEFORE_LAST: at.UP_TO_LAST}
 

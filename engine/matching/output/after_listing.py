@@ -143,6 +143,10 @@ def evaluate(expression: ast.Expression, match: Bound, i: int) -> _Value:
             return value
         case ast.Attribute():
             return match.value(_row(expression, match, i), expression.name)
+        case ast.Aggregate(function="repeats", variable=variable, name=name) if name is not None:
+            value = match.value(match.rows[variable][i - 1], name)
+            before = [match.value(row, name) for row in _covered(expression, match, i)]
+            return None if value is None else float(before.count(value))
         case ast.Aggregate():
             return _aggregate(expression, _covered(expression, match, i), match)
         case ast.Negative(operand=operand):
