@@ -22,13 +22,8 @@ from benchmarks.own_process import measured as in_own_process
 from benchmarks.precise.plots import line_chart
 
 PLOTS = Path(__file__).resolve().parents[2] / "build" / "benchmarks"
-APPROACHES = {
-    "engine": "clustercep",
-    "quadratic": "GRETA, no index",
-    "two_step": "SASE (two-step)",
-    "shared": "CET (shared storing)",
-    "flattened": "Flink (flattened)",
-}
+APPROACHES = {"engine": "clustercep", "quadratic": "GRETA", "two_step": "SASE", "shared": "CET", "flattened": "Flink"}
+"""GRETA: its quadratic propagation, without our index; all of these are our own (`baselines`)."""
 KINDS: dict[str, Callable[[dict[str, Any]], float]] = {
     "latency, ms": lambda row: 1_000 * float(row["latency_s"]),
     "memory, MiB": lambda row: float(row["bytes"]) / 2**20,
@@ -147,7 +142,7 @@ def _print(figure: Figure, rows: Sequence[dict[str, Any]]) -> None:
             (figure.x_label, "trends", *APPROACHES.values()),
             [
                 (
-                    f"{x:,.0f}",
+                    f"{x:.0f}",
                     f"{found['engine']['count']:.3g}" if "count" in found.get("engine", {}) else "",
                     *(value(found[name]) if "seconds" in found.get(name, {}) else "" for name in APPROACHES),
                 )
