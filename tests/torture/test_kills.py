@@ -14,10 +14,11 @@ from tests.torture.receivers.kinds import KINDS
 
 
 @pytest.mark.long
-def test_kills_of_the_program_lose_and_double_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("routed", [False, True])
+def test_kills_of_the_program_lose_and_double_nothing(tmp_path: Path, *, routed: bool) -> None:
     seed = int(os.environ.get("KILL_SEED", "1"))
     print(f"KILL_SEED={seed}")
-    verdict = killed(Given(1, seed, tmp_path), 2 * len(MOMENTS), 6, retention="1 s", most_s=120)
+    verdict = killed(Given(1, seed, tmp_path), 2 * len(MOMENTS) + 2 * routed, 6, routed=routed, most_s=120)
     print(verdict.figures)
     assert verdict.failures == ()
 
