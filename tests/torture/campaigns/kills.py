@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from alembic import command
@@ -230,12 +230,13 @@ def compared_groups(killing: Killing, whole: Followed) -> list[str]:
     killing.look()
     alerts = alerts_of(whole)
     failures = alerts_that_differ(whole, killing.cut)
-    for one, superseded in ((whole, {}), (killing.cut, killing.superseded)):
+    of_whole: dict[str, frozenset[Member]] = {}  # whose receiver takes each message at once
+    for one, superseded in ((whole, of_whole), (killing.cut, killing.superseded)):
         names = {alert_id: f"{alert[0]} {alert[1]}" for alert_id, alert in alerts_of(one).items()}
         alone = {alert_id for alert_id, alert in alerts.items() if alert[0] == "lost-after"}
         messages = list(one.inbox.messages)
         failures += wrong_messages(one.folder.name, messages, names, superseded, alone.__contains__)
-        told, not_heard = keys_of(messages), frozenset().union(*superseded.values())
+        told, not_heard = keys_of(messages), frozenset(chain.from_iterable(superseded.values()))
         for alert_id, state in product(names, ("firing", "resolved")):
             if (alert_id, state) not in told and (alert_id, state) not in not_heard:
                 failures.append(f"{one.folder.name}: not told that {names[alert_id]} is {state}")

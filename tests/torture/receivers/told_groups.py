@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import select
@@ -57,7 +58,7 @@ def wrong_messages(
     for told in messages:
         if by_key.setdefault(told.key, told) != told:
             yield f"{receiver}: key {told.key} stands for several messages"
-    not_heard = frozenset().union(*superseded.values())
+    not_heard = frozenset(chain.from_iterable(superseded.values()))
     yield from _without_news(receiver, list(by_key.values()), names, not_heard)
     for (alert_id, state), keys in sorted(keys_of(list(by_key.values())).items()):
         # A group says again what goes on in it, and what is over as long as it was not known to be heard.
