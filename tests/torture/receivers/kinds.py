@@ -188,7 +188,8 @@ def tried_kind(kind: str, harm: str, folder: Path, *, routed: bool = False) -> S
         messages = store.notifications()
     return Seen(
         kind, harm, len(messages), n_refused, len(set(peer.taken)),
-        sum(n.status == "failed" for n in messages), sum(n.status == "pending" for n in messages), trap.n_requested, routed,
+        sum(n.status == "failed" for n in messages), sum(n.status == "pending" for n in messages),
+        trap.n_requested, routed,
     )  # fmt: skip
 
 
