@@ -42,7 +42,7 @@ HEADER = pa.schema(
         pa.field("type", pa.string(), nullable=False),
         pa.field("t_lo_ms", pa.int64(), nullable=False),
         pa.field("t_hi_ms", pa.int64(), nullable=False),
-        # Position among events of one millisecond: rank of the logical source, then the record's place in it.
+        # Position among events of one millisecond: rank of the logical source, then the record's position in it.
         pa.field("source_rank", pa.int32(), nullable=False),
         pa.field("source_seq", pa.int64(), nullable=False),
         # Events of one clock keep the order (nominal time, source_seq) with certainty; null: a clock of its own.
@@ -147,7 +147,7 @@ class EventBatch:
         tables = [batch.table for batch in given]
         joined = pa.concat_tables(tables, promote_options="default")
         # A few pieces are put together column by column when one is read: most are never.
-        return cls(joined if len(tables) <= _FEW and _n_pieces(joined) <= _FEW else joined.combine_chunks())
+        return cls(joined if len(tables) <= _FEW and _n_chunks(joined) <= _FEW else joined.combine_chunks())
 
     def validate(self) -> None:
         """Raise EventError for the first event whose header is null; what its times are is for `engine.admission`."""
@@ -277,13 +277,19 @@ class EventBatch:
         """Whether the rows are known to stand in stream order, ids not looked at."""
         if self.is_ascending:
             return True
-        tied = np.ones(max(0, len(self) - 1), np.bool_)
+        tied: BoolArray | None = None  # None: all are
         for values in (self.t_lo_ms, self.source_rank, self.source_seq):
-            if (values[1:][tied] < values[:-1][tied]).any():
+            if (values == values[0]).all():
+                continue
+            falls, equal = values[1:] < values[:-1], values[1:] == values[:-1]
+            if tied is not None:
+                falls &= tied
+                equal &= tied
+            if falls.any():
                 return False
-            tied &= values[1:] == values[:-1]
-            if not tied.any():
+            if not equal.any():
                 return True
+            tied = equal
         return False
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -309,7 +315,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _n_pieces(table: pa.Table) -> int:
+def _n_chunks(table: pa.Table) -> int:
     return max((column.num_chunks for column in table.columns), default=0)
 
 

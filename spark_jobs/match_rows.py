@@ -99,7 +99,7 @@ def _cells(row: engine.MatchRow, source: Source) -> dict[str, Any]:
         "bindings": _bindings_json(bindings),
         "values": json_text(printed["values"]),
         "more": json_text(more)[1:-1] if more else None,
-        PLACE: None if row.place is None else json.dumps(engine.output_order(row)),
+        PLACE: None if row.position is None else json.dumps(engine.output_order(row)),
     }
 
 

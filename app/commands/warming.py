@@ -53,7 +53,7 @@ def _watched() -> Iterator[Callable[[engine.CompiledKernels], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("compiling kernels", total=None)
-        yield lambda found: bar.update(task, completed=found.n_compiled, total=found.n_asked)
+        yield lambda found: bar.update(task, completed=found.n_compiled, total=found.n_requested)
 
 
 class _Lines:
@@ -65,7 +65,7 @@ class _Lines:
     def __call__(self, found: engine.CompiledKernels) -> None:
         if found.n_compiled >= self._told + LINE_EVERY:
             self._told = found.n_compiled
-            typer.echo(f"{found.n_compiled} of {found.n_asked} kernels are compiled.", err=True)
+            typer.echo(f"{found.n_compiled} of {found.n_requested} kernels are compiled.", err=True)
 
 
 __all__ = ["tell_portable_kernels", "warm_telling"]

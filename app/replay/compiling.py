@@ -31,14 +31,14 @@ def kernels_beside(bar: Progress) -> Iterator[None]:
     def watch(compiled: engine.CompiledKernels) -> None:
         nonlocal found
         found = compiled
-        bar.update(task, completed=compiled.n_compiled, total=compiled.n_asked)
+        bar.update(task, completed=compiled.n_compiled, total=compiled.n_requested)
 
     with engine.compiling_beside(watch, niceness=_NICENESS):
         yield
     bar.remove_task(task)
     bar.console.print(
-        f"{found.n_compiled} of the {found.n_asked} kernels that the queries call are compiled; the rest follows in "
-        "the background, minutes at low priority, once per machine and version ('clustercep warm' waits for it)."
+        f"{found.n_compiled} of the {found.n_requested} kernels that the queries call are compiled; the rest follows "
+        "in the background, minutes at low priority, once per machine and version ('clustercep warm' waits for it)."
     )
     engine.compile_in_background(niceness=_NICENESS)
 

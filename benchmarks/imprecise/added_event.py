@@ -21,7 +21,7 @@ from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.absence import chain_end, distribution, total
 from engine.kernels.confidence.ordering import Events, separated
 from engine.kernels.confidence.sequences import (
-    NO_CHAIN_ROOM,
+    NO_CHAIN_CAPACITY,
     Chain,
     begin_chain,
     confidence_of_chain,
@@ -107,9 +107,9 @@ def _cost(events: Events, length_ms: int, within_ms: int) -> Row:
     chain = new_chain(N_EVENTS)
     begin_chain(chain, 0)
     for depth in range(N_EVENTS - 1):
-        while extend_chain(chain, events, depth, depth + 1) == NO_CHAIN_ROOM:
+        while extend_chain(chain, events, depth, depth + 1) == NO_CHAIN_CAPACITY:
             chain = wider_chain(chain)
-    while (found := confidence_of_chain(chain, events, N_EVENTS - 1, within_ms)) == NO_CHAIN_ROOM:
+    while (found := confidence_of_chain(chain, events, N_EVENTS - 1, within_ms)) == NO_CHAIN_CAPACITY:
         chain = wider_chain(chain)
     exact = _exact(events, within_ms)
     by_milliseconds = None

@@ -5,7 +5,7 @@
 Quality is measured on a simulated clock: events arrive at a multiple of what the engine evaluates, and its work takes
 what `simulation.CostModel` says, so that figures are the same on any machine; `costs` measures times of this one.
 CLUSTERCEP_BENCH_SCALE scales the streams, CLUSTERCEP_BENCH_SEEDS (3) says how many seeds means and deviations are of,
-CLUSTERCEP_BENCH_TABLES (rate,match_probability,synthetic,cost_factor,shared_prefixes,costs) and
+CLUSTERCEP_BENCH_TABLES (rate,match_probability,synthetic,cost_factor,shared_prefixes,any_of,costs) and
 CLUSTERCEP_BENCH_RATES (120,140,160,180,200) which of them.
 """
 

@@ -14,6 +14,8 @@ from benchmarks.measure import scale, show, size
 from benchmarks.shedding.simulation import Load, Strategy, WindowStrategy, halved, shed, unshed
 from benchmarks.shedding.workload import (
     Shape,
+    defenders,
+    delayed_buses,
     disjunction,
     negation,
     repeated_stocks,
@@ -46,6 +48,10 @@ N_SHARED_EVENTS = 6_000
 SHARED_WINDOW = 60
 SHARED_RECALL = 0.95
 """Reported by SHARP (arXiv 2507.04872) for shared sequences, at half of the average latency without shedding."""
+DEFENDERS, RARE_DEFENDERS = (2, 3, 4, 5, 6), 4
+"""Sizes of pSPICE's Q3, and that for which the rate is varied: of those here with a match probability near 4 %."""
+DELAYED, BUS_WINDOW = (3, 4, 7, 8, 10), 1_000
+"""Sizes of pSPICE's Q4, and events of a window (there 8,000)."""
 Row = dict[str, Any]
 
 
@@ -100,12 +106,21 @@ def _shared_prefixes() -> Iterator[Row]:
             print(f"{shape.name}: seed {seed}, {rate:.0%}", flush=True)
 
 
+def _any_of() -> Iterator[Row]:
+    for n in DEFENDERS:
+        yield from _measure(defenders(n), N_STOCK, (1.2,), RUNS)
+    yield from _measure(defenders(RARE_DEFENDERS), N_STOCK, [rate for rate in rates_of() if rate != 1.2], RUNS)
+    for n in DELAYED:
+        yield from _measure(delayed_buses(n, BUS_WINDOW), N_STOCK, (1.2,), RUNS)
+
+
 _PARTS = {
     "rate": _by_rate,
     "match_probability": _by_match_probability,
     "synthetic": _synthetic,
     "cost_factor": _cost_factor,
     "shared_prefixes": _shared_prefixes,
+    "any_of": _any_of,
 }
 TABLES = tuple(_PARTS)
 
@@ -119,7 +134,7 @@ def rates_of() -> tuple[float, ...]:
 def _measure(
     shape: Shape,
     n: int,
-    rates: tuple[float, ...],
+    rates: Sequence[float],
     strategies: Sequence[Strategy],
     cost_factor: float = 1.0,
     mixes: bool = False,

@@ -1,4 +1,4 @@
-"""Workload O: gSPICE's synthetic streams, and a seeded stand-in for pSPICE's stock stream."""
+"""Workload O: gSPICE's synthetic streams, and seeded stand-ins for pSPICE's streams of stocks, a soccer game, buses."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ N_SEQUENCES = 4
 N_SHARED = 10
 SHARED = EventSchema.of({f"T{number}": {"x": _INT} for number in range(N_SHARED)})
 STOCKS = EventSchema.of({f"S{number}": {"rises": _INT} for number in range(N_COMPANIES)})
+
+N_PLAYERS = 11
+POSSESSION_EVERY = 20
+PITCH_M = (105, 68)
+SOCCER = EventSchema.of({name: {"player": _INT, "x": _INT, "y": _INT} for name in ("Possession", "Defender")})
+N_BUSES, N_STOPS = 911, 40
+BUSES = EventSchema.of({"Bus": {"bus": _INT, "stop": _INT, "late": _INT}})
 
 GAPS_S = {
     "D1": (2.5, 15, 40), "D2": (2.8, 15, 15), "D3": (4, 6, 12), "D4": (6, 6, 6),
@@ -70,7 +77,8 @@ class Shape:
         """Events of the dataset."""
         if self.dataset == "stock":
             return stock(n, seed)
-        return ten_types(n, seed) if self.dataset == "ten types" else synthetic(self.dataset, n, seed)
+        streams = {"ten types": ten_types, "soccer": soccer, "bus": buses}
+        return streams[self.dataset](n, seed) if self.dataset in streams else synthetic(self.dataset, n, seed)
 
 
 def synthetic(name: str, n: int, seed: int) -> EventBatch:
@@ -101,7 +109,35 @@ def stock(n: int, seed: int) -> EventBatch:
     return EventBatch.from_rows(rows, STOCKS)
 
 
-_SCHEMAS = {"stock": STOCKS, "ten types": SHARED}
+def soccer(n: int, seed: int) -> EventBatch:
+    """One event each 50 ms: one of `POSSESSION_EVERY` says where a striker has the ball, the others where a player of
+    the other team is, all uniform over the pitch (m); who moves more tells more often of it, up to four times."""
+    random = np.random.default_rng(seed)
+    possession = random.random(n) < 1 / POSSESSION_EVERY
+    shares = np.linspace(2.0, 0.5, N_PLAYERS)
+    player = random.choice(N_PLAYERS, n, p=shares / shares.sum())
+    x, y = random.integers(0, PITCH_M[0], n), random.integers(0, PITCH_M[1], n)
+    rows = [
+        {"event_id": str(i), "type": "Possession" if possession[i] else "Defender", "t_lo_ms": 50 * i,
+         "player": int(player[i]), "x": int(x[i]), "y": int(y[i]), "source_seq": i}
+        for i in range(n)
+    ]  # fmt: skip
+    return EventBatch.from_rows(rows, SOCCER)
+
+
+def buses(n: int, seed: int) -> EventBatch:
+    """One event a ms: a bus, a stop, how late it is (1 to 10), all uniform."""
+    random = np.random.default_rng(seed)
+    bus, stop, late = random.integers(0, N_BUSES, n), random.integers(0, N_STOPS, n), random.integers(1, 11, n)
+    rows = [
+        {"event_id": str(i), "type": "Bus", "t_lo_ms": i, "bus": int(bus[i]), "stop": int(stop[i]),
+         "late": int(late[i]), "source_seq": i}
+        for i in range(n)
+    ]  # fmt: skip
+    return EventBatch.from_rows(rows, BUSES)
+
+
+_SCHEMAS = {"stock": STOCKS, "ten types": SHARED, "soccer": SOCCER, "bus": BUSES}
 
 
 def ten_types(n: int, seed: int) -> EventBatch:
@@ -155,6 +191,27 @@ def disjunction(dataset: str) -> Shape:
     return _synthetic(dataset, "disjunction", "SEQ(A a, (B b OR C c))", conditions)
 
 
+def defenders(n: int) -> Shape:
+    """pSPICE's Q3: n different defenders within 4 m of where a striker has got the ball, within 15 s."""
+    near = "(d[i].x - s.x) * (d[i].x - s.x) + (d[i].y - s.y) * (d[i].y - s.y) <= 16"
+    text = (
+        f"PATTERN SEQ(Possession s, Defender{{{n},{n}}} d[]) "
+        f"WHERE skip_till_next_match {{ {near} AND repeats(d[..i-1].player) = 0 }} WITHIN 15 seconds"
+    )
+    types = ("Possession", "Defender")
+    return Shape("soccer", f"any {n} defenders", (text,), types[:1], ("x", 0), types, ("player",), 10)
+
+
+def delayed_buses(n: int, window: int) -> Shape:
+    """pSPICE's Q4: n different buses delayed at one stop within so many events. (There a window begins every 500
+    events, here with each delayed bus.)"""
+    text = (
+        f"PATTERN Bus{{{n},{n}}} b[] "
+        f"WHERE skip_till_next_match {{ [stop] AND b[i].late >= 9 AND repeats(b[..i-1].bus) = 0 }} WITHIN {window}"
+    )
+    return Shape("bus", f"any {n} buses, {window}", (text,), ("Bus",), ("late", 9), ("Bus",), ("late",), 10)
+
+
 _ABC = (Step(0, 6), Step(1, 6), Step(2, 6))
 
 
@@ -198,6 +255,6 @@ def _stocks(name: str, order: tuple[int, ...], window: int) -> Shape:
     return Shape("stock", name, tuple(texts), leading, ("rises", 1), types, ("rises",), 50, tuple(patterns))
 
 
-__all__ = ["EVENT_OFFERS", "GAPS_S", "SHARED", "STOCKS", "SYNTHETIC", "Pattern", "Shape", "Step", "closure",
-           "disjunction", "negation", "repeated_stocks", "sequence", "shared_prefixes", "stock", "synthetic",
-           "ten_stocks", "ten_types", "two_patterns"]  # fmt: skip
+__all__ = ["EVENT_OFFERS", "GAPS_S", "SHARED", "STOCKS", "SYNTHETIC", "Pattern", "Shape", "Step", "buses", "closure",
+           "defenders", "delayed_buses", "disjunction", "negation", "repeated_stocks", "sequence", "shared_prefixes",
+           "soccer", "stock", "synthetic", "ten_stocks", "ten_types", "two_patterns"]  # fmt: skip

@@ -50,7 +50,7 @@ class Backtracking(Baseline):
         depth_aggregates: Float64Array = np.empty((longest, len(self.plan.programs.slots)), np.float64)
         cursor = np.empty(longest, np.int64)
         chain = np.empty((longest + 1, 2), np.int64)
-        place = np.zeros(3, np.int64)
+        position = np.zeros(3, np.int64)
         self.found.grow(1, longest)
         code, bounds, constants, slots, loops, edges = self.arrays
         done = False
@@ -59,7 +59,7 @@ class Backtracking(Baseline):
                 done = bool(
                     search_windows(
                         code, bounds, constants, self.store.columns, slots, loops, edges, int(self.plan.strict_ties),
-                        self.store.t_lo_ms, self.masks.begin, self.masks.take, offers, len(offers), place, cursor,
+                        self.store.t_lo_ms, self.masks.begin, self.masks.take, offers, len(offers), position, cursor,
                         depth_rows, depth_aggregates, chain,
                         self.found.partition, self.found.offsets, self.found.cells, self.counters,
                     )

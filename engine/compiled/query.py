@@ -213,7 +213,7 @@ def compile_query(
     name: str = "query",
     as_automata: bool = False,
 ) -> CompiledQuery:
-    """Parse, check and plan a query. Raises QueryError with place, cause and remedy.
+    """Parse, check and plan a query. Raises QueryError with position, cause and remedy.
 
     `as_automata`: plain sequences, too, are evaluated by the general automaton, to compare with it.
     """

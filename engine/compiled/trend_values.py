@@ -34,7 +34,7 @@ def every_window(query: CompiledQuery) -> CompiledQuery:
         for expression, threshold in _compared(own)
         if expression not in returned
     ]
-    asked = replace(
+    requested = replace(
         own,
         having=None,
         exact_bits=0,
@@ -48,8 +48,8 @@ def every_window(query: CompiledQuery) -> CompiledQuery:
         limit=None,
     )
     name = f"{query.name}, every window"
-    text = print_query(asked)
-    return compile_parsed(asked, text, resolved.schema, {}, name=name, producers=query.producers)
+    text = print_query(requested)
+    return compile_parsed(requested, text, resolved.schema, {}, name=name, producers=query.producers)
 
 
 def trend_thresholds(query: ast.Query) -> list[TrendThreshold]:

@@ -29,7 +29,7 @@ from engine.language.ast import (
 )
 from engine.language.source import Branch, Source, did_you_mean, span_of
 
-AGGREGATES = ("avg", "count", "first", "last", "max", "min", "stddev", "sum")
+AGGREGATES = ("avg", "count", "first", "last", "max", "min", "repeats", "stddev", "sum")
 """The aggregates that every engine has; others are registered."""
 
 TREND_ARGUMENTS = ("all_trends", "trend_variable", "trend_attribute")

@@ -33,7 +33,7 @@ from engine.language.source import did_you_mean, listed
 TYPE_NAME = "type"
 """In OPEN ON: the name of the event's type."""
 
-_ANY_ATTRIBUTE = frozenset({"count", "first", "last"})
+_ANY_ATTRIBUTE = frozenset({"count", "first", "last", "repeats"})
 
 
 class Kind(Enum):
@@ -52,6 +52,8 @@ class Kind(Enum):
 
 
 _KINDS = {AttributeType.INT: Kind.INT, AttributeType.FLOAT: Kind.FLOAT, AttributeType.STRING: Kind.STRING}
+_RESULTS = {"count": Kind.INT, "repeats": Kind.INT, "avg": Kind.FLOAT, "stddev": Kind.FLOAT}
+"""Of those whose result is of another kind than the attribute."""
 
 
 def kind_of(attribute: AttributeType) -> Kind:
@@ -200,6 +202,14 @@ class TypeChecker:
                 f"{print_expression(node)} depends on i, but a match has one value here",
                 f"{v}[] or {v}[..{v}.len-1]",
             )
+        if node.function == "repeats" and node.range is not Range.BEFORE_CURRENT:
+            raise self.checked.error(
+                node.span,
+                f"{print_expression(node)} has no event to compare with: repeats counts the events before {v}[i] that "
+                f"have its {node.name}",
+                f"repeats({v}[..i-1].{node.name})",
+                f"repeats({v}[..i-1].{node.name}) = 0 where no two events of {v} may have the same {node.name}",
+            )
         kind = self.attribute_kind(variable, node.name, node) if node.name else Kind.INT
         if node.function not in _ANY_ATTRIBUTE and not kind.is_number:
             raise self.checked.error(
@@ -207,7 +217,7 @@ class TypeChecker:
             )
         if node.function not in AGGREGATES:
             return Kind.FLOAT
-        return {"count": Kind.INT, "avg": Kind.FLOAT, "stddev": Kind.FLOAT}.get(node.function, kind)
+        return _RESULTS.get(node.function, kind)
 
     def _literal(self, node: Literal) -> Kind:
         match node.value:

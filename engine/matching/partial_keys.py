@@ -91,9 +91,13 @@ class PartialKeyRuntime:
         self._results = results
         self._runtime = runtime
         self._taken = taken
-        held = {name: frozenset(has) for name, has in plan.key_of_type.items()}
-        self._places = PartitionPositions(
-            plan.match_key, plan.attribute_types, held, frozenset(held), needs_whole=needs_whole
+        attributes_of_type = {name: frozenset(has) for name, has in plan.key_of_type.items()}
+        self._positions = PartitionPositions(
+            plan.match_key,
+            plan.attribute_types,
+            attributes_of_type,
+            frozenset(attributes_of_type),
+            needs_whole=needs_whole,
         )
         self._placed = PositionedRows()
         self._sequels = Sequels()
@@ -116,26 +120,26 @@ class PartialKeyRuntime:
     @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        places, n_known, n_earlier = self._places, len(self._places.keys), 0
+        positions, n_known, n_earlier = self._positions, len(self._positions.keys), 0
         whole, given = stream, self._given(stream)
         numbers = self._n_seen + np.arange(len(stream))
-        if places.begin(stream) and len(self._recent):
+        if positions.begin(stream) and len(self._recent):
             n_earlier = len(self._recent)
             given = np.concatenate([self._given(StreamColumns(self._recent, self._interner)), given])
             numbers = np.concatenate([self._recent_numbers, numbers])
             whole = StreamColumns(EventBatch.concat([self._recent, stream.batch]), self._interner)
         self.n_rejected += stream.n_imprecise(self.plan.types)
-        at = places.place(whole, given, n_earlier, n_known)
+        at = positions.assign(whole, given, n_earlier, n_known)
         order = np.argsort(at.rows, kind="stable")
-        rows, partition, place = at.rows[order], at.partition[order], at.place[order]
+        rows, partition, position = at.rows[order], at.partition[order], at.position[order]
         contiguous = self.plan.strategy is ast.Strategy.PARTITION_CONTIGUITY
-        follows = self._sequels.follow(partition, place) if contiguous else None
+        follows = self._sequels.follow(partition, position) if contiguous else None
         times_ms = whole.t_lo_ms[rows]
-        self._placed.append(partition, place, times_ms, numbers[rows])
-        known = np.full(len(places.keys) - len(self._newest_ms), _NEVER_MS, np.int64)
+        self._placed.append(partition, position, times_ms, numbers[rows])
+        known = np.full(len(positions.keys) - len(self._newest_ms), _NEVER_MS, np.int64)
         self._newest_ms = np.append(self._newest_ms, known)
         np.maximum.at(self._newest_ms, partition, times_ms)
-        seen = PositionedColumns(whole, rows, times_ms, places.key, places.keys.columns(partition), follows)
+        seen = PositionedColumns(whole, rows, times_ms, positions.key, positions.keys.columns(partition), follows)
         self._runtime.advance(seen, watermark_ms)
         self._remember(stream, watermark_ms)
         self._n_seen += len(stream)
@@ -148,7 +152,7 @@ class PartialKeyRuntime:
         return self._results.buffered_from_ms(self._runtime.output_watermark_ms(watermark_ms))
 
     def _given(self, stream: StreamColumns) -> BoolArray:
-        """The rows that runs get: precise ones of the query's types. Others have their places, too."""
+        """The rows that runs get: precise ones of the query's types. Others have their positions, too."""
         given: BoolArray = np.zeros(len(stream), np.bool_)
         for name in self.plan.types:
             given[stream.rows_of_type(name)] = True
@@ -164,7 +168,7 @@ class PartialKeyRuntime:
 
     def _remember(self, stream: StreamColumns, watermark_ms: int) -> None:
         """Keep the last events that may be in several partitions for partitions that are still to come."""
-        others = self._places.others(stream)
+        others = self._positions.others(stream)
         recent = EventBatch.concat([self._recent, stream.batch.take(others)])
         numbers = np.concatenate([self._recent_numbers, self._n_seen + others])
         kept = np.flatnonzero(recent.t_hi_ms >= self._earliest_ms(watermark_ms))
@@ -184,7 +188,7 @@ class PartialKeyRuntime:
         if n < 2 * self._n_kept + _LEAST_PARTITIONS:
             return
         kept = np.flatnonzero(self._newest_ms >= earliest_ms)
-        self._places.keep(kept)
+        self._positions.keep(kept)
         self._newest_ms, self._n_kept = self._newest_ms[kept], len(kept)
         if len(self._sequels.latest):
             latest = np.append(self._sequels.latest, np.full(n - len(self._sequels.latest), -2))
@@ -198,7 +202,7 @@ class PartialKeyRuntime:
             "version": str(_STATE_VERSION),
             "n_seen": str(self._n_seen),
             "n_rejected": str(self.n_rejected),
-            "places": self._places.save(),
+            "places": self._positions.save(),
             "sequels": json.dumps(self._sequels.latest.tolist()),
             "newest_ms": json.dumps(self._newest_ms.tolist()),
         }
@@ -220,7 +224,7 @@ class PartialKeyRuntime:
                 f"saved partitions of {self.plan.name} have version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
             )
         self._n_seen, self.n_rejected = int(meta[b"n_seen"]), int(meta[b"n_rejected"])
-        self._places.restore(meta[b"places"].decode())
+        self._positions.restore(meta[b"places"].decode())
         self._sequels.latest = np.array(json.loads(meta[b"sequels"]), np.int64)
         self._newest_ms = np.array(json.loads(meta[b"newest_ms"]), np.int64)
         self._recent = EventBatch(state["spread_recent"])

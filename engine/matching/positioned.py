@@ -1,4 +1,4 @@
-"""The stream that a runtime sees in windows of events: the events of all partitions, their times places in them."""
+"""The stream that a runtime sees in windows of events: the events of all partitions, their times positions in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_ROWS = 1024
 
 
 class PositionedColumns(ShardColumns):
-    """Some rows of a batch, in this order and perhaps several times, whose times are their places in a partition.
+    """Some rows of a batch, in this order and perhaps several times, whose times are their positions in a partition.
 
     `key`: the attributes of the partitions, whose values, (width, n), every row has, whatever its type. The attribute
     `timestamp` stays what it is.
@@ -27,13 +27,13 @@ class PositionedColumns(ShardColumns):
         self,
         whole: StreamColumns,
         rows: Int64Array,
-        places: Int64Array,
+        positions: Int64Array,
         key: Sequence[str] = (),
         values: Float64Array | None = None,
         follows: BoolArray | None = None,
     ) -> None:
         super().__init__(whole, rows)
-        self.t_lo_ms = self.t_hi_ms = read_only(places)
+        self.t_lo_ms = self.t_hi_ms = read_only(positions)
         self._key = tuple(key)
         self._key_values = values
         self.follows = follows
@@ -68,24 +68,30 @@ class Sequels:
         return found
 
 
+_SAVED = ("numbers", "partition", "place", "time_ms", "stream_number")
+"""Names in a saved state, which stay as they are: those of the columns below, in their order."""
+
+
 @dataclass
 class PositionedRows:
-    """The rows that a runtime was given, numbered in the order in which it got them: partition and place there, time
+    """The rows that a runtime was given, numbered in the order in which it got them: partition and position there, time
     and number in the whole stream. Those that no match to come can have are forgotten."""
 
     n: int = 0
     numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     partition: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    place: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    position: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     time_ms: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     stream_number: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     _n_kept: int = 0
 
-    _COLUMNS = ("numbers", "partition", "place", "time_ms", "stream_number")
+    _COLUMNS = ("numbers", "partition", "position", "time_ms", "stream_number")
 
-    def append(self, partition: Int64Array, place: Int64Array, time_ms: Int64Array, stream_number: Int64Array) -> None:
+    def append(
+        self, partition: Int64Array, position: Int64Array, time_ms: Int64Array, stream_number: Int64Array
+    ) -> None:
         """The next rows."""
-        added = (self.n + np.arange(len(partition)), partition, place, time_ms, stream_number)
+        added = (self.n + np.arange(len(partition)), partition, position, time_ms, stream_number)
         self.n += len(partition)
         for name, column in zip(self._COLUMNS, added, strict=True):
             setattr(self, name, np.concatenate([getattr(self, name), column]))
@@ -120,15 +126,16 @@ class PositionedRows:
 
     def save(self) -> pa.Table:
         """State as an Arrow table."""
-        table = pa.table({name: pa.array(getattr(self, name), pa.int64()) for name in self._COLUMNS})
+        columns = zip(_SAVED, self._COLUMNS, strict=True)
+        table = pa.table({saved: pa.array(getattr(self, name), pa.int64()) for saved, name in columns})
         return table.replace_schema_metadata({"n": str(self.n)})
 
     def restore(self, table: pa.Table) -> None:
         """Take over what `save` returned."""
         metadata: Mapping[bytes, bytes] = table.schema.metadata
         self.n = int(metadata[b"n"])
-        for name in self._COLUMNS:
-            setattr(self, name, np.array(table.column(name).to_numpy(), np.int64))
+        for name, saved in zip(self._COLUMNS, _SAVED, strict=True):
+            setattr(self, name, np.array(table.column(saved).to_numpy(), np.int64))
 
 
 __all__ = ["PositionedColumns", "PositionedRows", "Sequels"]

@@ -46,7 +46,7 @@ class WatchesRuns(Protocol):
         """Only of the sample that is never dropped, one of every so many, 0 for all: see `RunUtilities`."""
         ...
 
-    def places(self, n_offered: int) -> Int64Array:
+    def positions(self, n_offered: int) -> Int64Array:
         """Which of the next `n_offered` events that reach runs are looked at, ascending."""
         ...
 

@@ -20,9 +20,9 @@ from engine.matching.deduplication import distinct
 from engine.matching.factory import branch_runtime
 from engine.matching.output.bindings import comparable
 from engine.matching.output.bounds import limit
-from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.event_positions import EventPositions
 from engine.matching.output.listed import Matches, no_matches
-from engine.matching.output.match_row import EventPlace, MatchRow, RowPlace, flat_ids
+from engine.matching.output.match_row import EventPosition, MatchRow, RowPosition, flat_ids
 from engine.matching.output.results import ALL_MATCHES, Results, TakesMatches
 from engine.matching.output.rows import first_rows
 from engine.matching.output.variables import bound_variables, shapes_of
@@ -91,11 +91,11 @@ class UnionRuntime:
         self._contains = [any(_is_within(other, branch) for other in branches) for branch in branches]
         own = [branch.bound_variables for branch in branches]
         bound = bound_variables(branches, variables)
-        self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
+        self._positions = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
         self._depth = max((len(variable.path) for variable in bound), default=0)
         trailing = [branch.is_trailing for branch in branches]
         self._is_buffered = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
-        self._held_ms = head.within_ms if any(trailing) else 0
+        self._buffered_ms = head.within_ms if any(trailing) else 0
         self._collected = [Collected(len(head.returns)) for _ in branches]
         alike = len({frozenset(v.name for v in part) for part in own}) < len(own)
         # Of matches that bind the same events in several ways it must be known in which worlds they are matches.
@@ -111,7 +111,7 @@ class UnionRuntime:
             head, interner, limits, bound, trailing=any(trailing), shapes=shapes_of(branches, variables)
         )
         self._buffered = no_matches(len(head.returns), self._depth)
-        self._event_places = EventPlaces(head.types.union(*(branch.types for branch in branches)))
+        self._event_positions = EventPositions(head.types.union(*(branch.types for branch in branches)))
 
     @property
     def branch_runtimes(self) -> list[Runtime]:
@@ -136,9 +136,9 @@ class UnionRuntime:
     @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        told = [branch.advance(stream, watermark_ms) for branch in self._branches]
+        emitted = [branch.advance(stream, watermark_ms) for branch in self._branches]
         if self._merges_rows:
-            return self._merged(told, stream, watermark_ms)
+            return self._merged(emitted, stream, watermark_ms)
         parts = [self._found_by(number) for number in range(len(self._branches))]
         ready = [part for part, holds in zip(parts, self._is_buffered, strict=True) if not holds]
         waiting = [part for part, holds in zip(parts, self._is_buffered, strict=True) if holds]
@@ -148,23 +148,23 @@ class UnionRuntime:
         return self._results.take(distinct(found), stream, watermark_ms, longest_ms=longest_ms)
 
     def _merged(
-        self, told: Sequence[Sequence[MatchRow]], stream: StreamColumns, watermark_ms: int
+        self, emitted: Sequence[Sequence[MatchRow]], stream: StreamColumns, watermark_ms: int
     ) -> Sequence[MatchRow]:
         """The rows of the branches as those of the union, no further than every branch has told its own."""
-        self._event_places.put(stream.batch)
+        self._event_positions.put(stream.batch)
         most = limit(self.plan, self.limits)
-        ended = [len(rows) >= most and rows[-1].capped for rows in told]
-        merged = merged_rows(self._as_far_as_exact(told), self._event_places, ended)
-        reach_ms = self._held_ms + self.plan.within_ms + 2 * self._event_places.longest_ms
-        self._event_places.forget(max(watermark_ms - reach_ms, -FOREVER_MS))
+        ended = [len(rows) >= most and rows[-1].capped for rows in emitted]
+        merged = merged_rows(self._as_far_as_exact(emitted), self._event_positions, ended)
+        reach_ms = self._buffered_ms + self.plan.within_ms + 2 * self._event_positions.longest_ms
+        self._event_positions.forget(max(watermark_ms - reach_ms, -FOREVER_MS))
         return first_rows(merged, self.limits.max_rows)
 
-    def _as_far_as_exact(self, told: Sequence[Sequence[MatchRow]]) -> list[Sequence[MatchRow]]:
+    def _as_far_as_exact(self, emitted: Sequence[Sequence[MatchRow]]) -> list[Sequence[MatchRow]]:
         """Of the candidates of a branch those of another one within it can be selected, too: where no row of that one
         is merged with a row, these selections are no matches."""
         return [
             [replace(row, exact=row.candidates is None) for row in own] if contains else own
-            for own, contains in zip(told, self._contains, strict=True)
+            for own, contains in zip(emitted, self._contains, strict=True)
         ]
 
     def output_watermark_ms(self, watermark_ms: int) -> int:
@@ -174,14 +174,14 @@ class UnionRuntime:
 
     def _found_by(self, number: int) -> Matches:
         """The matches of a branch in the union's numbers of variables."""
-        return in_union(self._collected[number].taken(), self._places[number], self._depth)
+        return in_union(self._collected[number].taken(), self._positions[number], self._depth)
 
     def _decided(self, matches: Matches, watermark_ms: int) -> Matches:
         """The matches that no equal one of another branch may follow any more; the others are held."""
         if not matches.n_matches:
             return matches
         latest = np.maximum.reduceat(matches.events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1])
-        due: BoolArray = latest + self._held_ms < watermark_ms
+        due: BoolArray = latest + self._buffered_ms < watermark_ms
         self._buffered = matches.chosen(np.flatnonzero(~due)).compact().without_cut()
         return matches.chosen(np.flatnonzero(due))
 
@@ -194,13 +194,13 @@ class UnionRuntime:
             for number, branch in enumerate(self._branches)
             for part, table in branch.save().items()
         }
-        held = self._buffered.save()
+        buffered = self._buffered.save()
         return {
             **state,
             **self._results.save(),
-            "union_events": held["events"],
-            "union_matches": held["matches"],
-            "union_places": self._event_places.save(),
+            "union_events": buffered["events"],
+            "union_matches": buffered["matches"],
+            "union_places": self._event_positions.save(),
         }
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
@@ -211,14 +211,14 @@ class UnionRuntime:
             prefix = f"{number}:"
             branch.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
         self._results.restore(state)
-        held = {"events": state["union_events"], "matches": state["union_matches"]}
-        self._buffered = Matches.restored(held, len(self.plan.returns), self._depth)
+        buffered = {"events": state["union_events"], "matches": state["union_matches"]}
+        self._buffered = Matches.restored(buffered, len(self.plan.returns), self._depth)
         if "union_places" in state:  # states of before had none: events of one time come in the order of their ids
-            self._event_places.restore(state["union_places"])
+            self._event_positions.restore(state["union_places"])
 
 
 def merged_rows(
-    told: Sequence[Sequence[MatchRow]], event_places: EventPlaces, ended: Sequence[bool] = ()
+    emitted: Sequence[Sequence[MatchRow]], event_positions: EventPositions, ended: Sequence[bool] = ()
 ) -> list[MatchRow]:
     """Counted rows of several branches, each in listing order, in that of all: those of one key, first and last event
     as one, with their counts added, candidates united, the best match shown.
@@ -226,37 +226,37 @@ def merged_rows(
     The bindings behind any two of them differ. A row that unites candidates is not `exact`. `ended`: of which branches
     there may be more rows after their last ones; what comes after the first of these is left out.
     """
-    rows = [row for own in told for row in own]
-    ends = _placed(rows, event_places)
-    numbers = np.cumsum([len(own) for own in told]) - 1
+    rows = [row for own in emitted for row in own]
+    ends = _placed(rows, event_positions)
+    numbers = np.cumsum([len(own) for own in emitted]) - 1
     last = min((ends[at] for at, is_ended in zip(numbers.tolist(), ended, strict=False) if is_ended), default=None)
-    groups: dict[RowPlace, dict[object, list[MatchRow]]] = {}
-    for row, place in zip(rows, ends, strict=True):
-        if last is None or place <= last:
-            groups.setdefault(place, {}).setdefault(row.key, []).append(row)
+    groups: dict[RowPosition, dict[object, list[MatchRow]]] = {}
+    for row, position in zip(rows, ends, strict=True):
+        if last is None or position <= last:
+            groups.setdefault(position, {}).setdefault(row.key, []).append(row)
     merged: list[MatchRow] = []
-    for place in sorted(groups):
-        found = [_merged(group) for group in groups[place].values()]
+    for position in sorted(groups):
+        found = [_merged(group) for group in groups[position].values()]
         merged += sorted(found, key=_by_bindings) if len(found) > 1 else found
     if last is not None:
         merged[-1] = replace(merged[-1], capped=True)
     return merged
 
 
-def _placed(rows: Sequence[MatchRow], event_places: EventPlaces) -> list[RowPlace]:
-    """The places of the last and the first event of each row; those of events that are alone at their times say no
+def _placed(rows: Sequence[MatchRow], event_positions: EventPositions) -> list[RowPosition]:
+    """The positions of the last and the first event of each row; those of events that are alone at their times say no
     more than these."""
     lasts = [(row.last_hi_ms if row.last_lo_ms is None else row.last_lo_ms, _last_id(row)) for row in rows]
     firsts = [(row.first_lo_ms, _first_id(row)) for row in rows]
     ids: dict[int, set[str]] = {}
     for lo_ms, event_id in (*lasts, *firsts):
         ids.setdefault(lo_ms, set()).add(event_id)
-    known = event_places.of([(lo_ms, one) for lo_ms, several in ids.items() if len(several) > 1 for one in several])
+    known = event_positions.of([(lo_ms, one) for lo_ms, several in ids.items() if len(several) > 1 for one in several])
 
-    def place_of(lo_ms: int, event_id: str) -> EventPlace:
+    def position_of(lo_ms: int, event_id: str) -> EventPosition:
         return known.get(event_id) or (lo_ms, 0, 0, event_id)
 
-    return [(place_of(*last), place_of(*first)) for last, first in zip(lasts, firsts, strict=True)]
+    return [(position_of(*last), position_of(*first)) for last, first in zip(lasts, firsts, strict=True)]
 
 
 def _first_id(row: MatchRow) -> str:
@@ -298,7 +298,7 @@ def _merged(group: Sequence[MatchRow]) -> MatchRow:
     )
 
 
-def in_union(found: Matches, places: Int64Array, depth: int) -> Matches:
+def in_union(found: Matches, positions: Int64Array, depth: int) -> Matches:
     """Matches of a branch whose variables have these numbers in the union, in groups so deep at most."""
     listed = found.listed
     iterations = None
@@ -306,7 +306,7 @@ def in_union(found: Matches, places: Int64Array, depth: int) -> Matches:
         iterations = np.full((len(listed.rows), depth), -1, np.int64)
         if listed.iterations is not None:
             iterations[:, : listed.iterations.shape[1]] = listed.iterations
-    return replace(found, listed=listed._replace(components=places[listed.components], iterations=iterations))
+    return replace(found, listed=listed._replace(components=positions[listed.components], iterations=iterations))
 
 
 def _is_within(other: Plan, branch: Plan) -> bool:

@@ -19,8 +19,8 @@ _EMPTY = -(2**60)
 
 class WorkAccount:
     """`terms`: int64 (3,), the most work for one event, the most that the account may hold, what each event adds.
-    `account`: int64 (2,), what is left, and the place in the stream up to which it has been paid in; kernels write it
-    (`engine.kernels.automaton.search.allowance_at`).
+    `account`: int64 (2,), what is left, and the position in the stream up to which it has been paid in; kernels write
+    it (`engine.kernels.automaton.search.allowance_at`).
     """
 
     def __init__(self, work_budget: int, times: int = 1, n_sharing: int = 1) -> None:
@@ -33,7 +33,7 @@ class WorkAccount:
         self.account: Int64Array = np.array([_SAVED * work_budget, 0], np.int64)
 
     def allowance_at(self, position: int) -> int:
-        """How much work the event at this place of the stream may take; pays in for all events up to it."""
+        """How much work the event at this position of the stream may take; pays in for all events up to it."""
         most, capacity, rate = self.terms.tolist()
         balance, paid = self.account.tolist()
         balance = min(capacity, balance + rate * max(position + 1 - paid, 0))
@@ -41,7 +41,7 @@ class WorkAccount:
         return int(min(most, max(balance, 0)))
 
     def expected_at(self, position: int) -> int:
-        """All that there is to spend on events up to this place of the stream, at most."""
+        """All that there is to spend on events up to this position of the stream, at most."""
         balance, paid = self.account.tolist()
         return int(balance + self.terms[2] * max(position + 1 - paid, 0))
 
@@ -64,7 +64,7 @@ class WorkAccount:
 
     @property
     def position(self) -> int:
-        """The place in the stream up to which it has been paid in."""
+        """The position in the stream up to which it has been paid in."""
         return int(self.account[1])
 
     def save(self) -> str:

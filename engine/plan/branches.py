@@ -108,12 +108,11 @@ def _matching(resolved: ResolvedQuery, why_automaton: str) -> Plan:
         notes.append(f"an automaton, {why_automaton}")
     elif is_plain(query.pattern):
         bounded = bounds_as_predicates(simple)
-        if bounded is not simple:
-            notes.append("rewritten: bounds of Kleene components are predicates on their counts")
+        of_bounds = "rewritten: bounds of Kleene components are predicates on their counts"
         try:
-            return _noted(plan(bounded), notes)
+            return _noted(plan(bounded), [*notes, of_bounds] if bounded is not simple else notes)
         except NoPlainProgramError as reason:
-            notes = [*notes[:1], f"an automaton, for {reason.message}"]
+            notes.append(f"an automaton, for {reason.message}")
     return _noted(automaton_plan(simple), notes)
 
 

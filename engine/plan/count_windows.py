@@ -43,7 +43,9 @@ def count_window_plans(resolved: ResolvedQuery, branches: Sequence[Plan]) -> lis
 
 def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[CountWindowPlan]:
     of_type = key_attributes(resolved)
-    found = sorted(key_sets(branch.query.pattern, resolved), key=lambda held: [x not in held for x in resolved.key])
+    found = sorted(
+        key_sets(branch.query.pattern, resolved), key=lambda attributes: [x not in attributes for x in resolved.key]
+    )
     if len(found) > 1 and branch.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
         raise UnsupportedQueryError(
             f"WITHIN n EVENTS under {branch.strategy.value} with iterations of different keys is not evaluated",
@@ -53,7 +55,7 @@ def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[Count
         )
     components = [c for c, negated in ast.components(branch.query.pattern) if not negated]
     of_variable = {c.variable: of_type[c.event_type] for c in components} if len(found) > 1 else None
-    keys = [tuple(x for x in resolved.key if x in held) for held in found]
+    keys = [tuple(x for x in resolved.key if x in attributes) for attributes in found]
     return [CountWindowPlan(number, keyed_by(branch, key), key, of_variable, needs_whole(branch, key)) for key in keys]
 
 

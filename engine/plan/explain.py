@@ -126,7 +126,7 @@ def _states(plan: Plan) -> Iterator[str]:
         yield f"      ignore  {_IGNORE[plan.strategy]}"
         yield from _edge("proceed", step.proceed)
     for negation in plan.negations:
-        yield f"  ! {negation.variable}: {negation.event_type}, {_place(plan, negation.after)}"
+        yield f"  ! {negation.variable}: {negation.event_type}, {_position(plan, negation.after)}"
         yield from _edge("absent", negation.edge)
     yield f"  accept {_accept(plan)}"
 
@@ -187,7 +187,7 @@ def _length(plan: Plan) -> str:
     return f"{plan.within_ms} {'ms' if plan.query.within_events is None else 'events'}"
 
 
-def _place(plan: Plan, after: int) -> str:
+def _position(plan: Plan, after: int) -> str:
     if after < 0:
         return f"not in [last - {_length(plan)}, {plan.steps[0].variable})"
     if after == plan.n_steps - 1:

@@ -28,10 +28,10 @@ def _key_sets(pattern: ast.Pattern, of_type: Mapping[str, Attributes]) -> set[At
         case ast.Sequence(parts=parts) | ast.Conjunction(parts=parts):
             return _united(_key_sets(part, of_type) for part in parts)
         case ast.Alternative(parts=parts):
-            return {held for part in parts for held in _key_sets(part, of_type)}
+            return {attributes for part in parts for attributes in _key_sets(part, of_type)}
         case ast.AnyOf(count=count, parts=parts):
             chosen = combinations([_key_sets(part, of_type) for part in parts], count)
-            return {held for sets in chosen for held in _united(sets)}
+            return {attributes for sets in chosen for attributes in _united(sets)}
         case ast.Repeat(pattern=inner, at_least=at_least, at_most=at_most):
             found = _key_sets(inner, of_type)
             while at_most != 1 and (more := {a | b for a, b in product(found, found)}) - found:

@@ -255,9 +255,9 @@ class Plan(ABC):
     @property
     def match_key(self) -> tuple[str, ...]:
         """The attributes that the key of a match may have, in the order in which the query names them."""
-        held = {*self.key, *(partial.attribute for partial in self.partial_key)}
+        attributes = {*self.key, *(partial.attribute for partial in self.partial_key)}
         named = (equivalence.attribute for equivalence in self.query.equivalences if equivalence.variable is None)
-        return tuple(name for name in dict.fromkeys(named) if name in held)
+        return tuple(name for name in dict.fromkeys(named) if name in attributes)
 
     @property
     def has_windows(self) -> bool:

@@ -18,6 +18,7 @@ from engine.events import TIME_ATTRIBUTE, Float64Array
 from engine.kernels.programs import opcodes as op
 from engine.kernels.programs import strategies
 from engine.language import ast
+from engine.language.printer import print_expression
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -214,6 +215,8 @@ class ProgramBuilder:
     def _emit_aggregate(self, node: ast.Aggregate) -> int:
         component = self.positions[node.variable]
         lagged = node.range is ast.Range.BEFORE_LAST
+        if node.function == "repeats":
+            raise NoPlainProgramError(f"{print_expression(node)}: a run keeps all values that it has seen", node.span)
         if node.function in ("first", "last"):
             if lagged and node.function == "last":
                 raise NoPlainProgramError(f"last({node.variable}[..{node.variable}.len-1])", node.span)

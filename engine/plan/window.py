@@ -10,9 +10,10 @@ UNBOUNDED_MS = 2**60
 
 
 def window_length(query: ast.Query) -> int:
-    """last - first at most: milliseconds, or of WITHIN n EVENTS the n - 1 places between the first and the last.
+    """last - first at most: milliseconds, or of WITHIN n EVENTS the n - 1 positions between the first and the last.
 
-    A runtime of events gets their places in the partition in place of times (`engine.matching.count_windows.runtime`).
+    A runtime of events gets their positions in the partition in place of times
+    (`engine.matching.count_windows.runtime`).
     """
     if query.within_events is not None:
         return query.within_events - 1

@@ -54,6 +54,8 @@ def evaluate(expression: ast.Expression, binding: Binding, i: int, aggregates: A
             return exact(constant)
         case ast.Attribute():
             return _event(expression, binding, i).values.get(expression.name)
+        case ast.Aggregate(function="repeats"):
+            return _repeats(expression, binding, i)
         case ast.Aggregate():
             return _aggregate(expression, _covered(expression, binding, i), aggregates)
         case ast.Negative(operand=operand):
@@ -99,6 +101,15 @@ def _covered(aggregate: ast.Aggregate, binding: Binding, i: int) -> Sequence[Obs
             return events[: i - 1]
         case ast.Range.BEFORE_LAST:
             return events[:-1]
+
+
+def _repeats(aggregate: ast.Aggregate, binding: Binding, i: int) -> Value:
+    """How many events before the i-th one have its value; NULL where it has none."""
+    name = aggregate.name or ""
+    value = binding[aggregate.variable][i - 1].values.get(name)
+    if value is None:
+        return None
+    return Fraction(sum(event.values.get(name) == value for event in _covered(aggregate, binding, i)))
 
 
 def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent], aggregates: Aggregates) -> Value:

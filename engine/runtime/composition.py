@@ -34,7 +34,7 @@ def compile_queries(
 
     texts: query by name; parameters: values by name of the query; only: these and what they use, all without;
     as_automata: plain sequences, too, are evaluated by the general automaton, to compare with it. Raises QueryError
-    with place, cause and remedy: also for queries that use each other in a circle, and for a type that is
+    with position, cause and remedy: also for queries that use each other in a circle, and for a type that is
     neither one of the schema nor a query.
     """
     family = _family(texts, schema, only)

@@ -360,7 +360,7 @@ class Engine:
             self.watermark_ms = cut.watermark_ms  # the last one ends where the batch does
             for name, rows in self._step(StreamColumns(cut.events, self._interner), cut.watermark_ms).items():
                 later_ms = self._output_watermark_ms(name)
-                parts[name].append(control.told(self._by_name[name], rows, cut.watermark_ms, later_ms))
+                parts[name].append(control.emitted(self._by_name[name], rows, cut.watermark_ms, later_ms))
         return {name: some[0] if len(some) == 1 else joined_rows(some) for name, some in parts.items()}
 
     def _runtime(self, query: CompiledQuery, *, divided: bool = False) -> Runtime:

@@ -21,9 +21,9 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
 from engine.matching.output.bindings import comparable
-from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.event_positions import EventPositions
 from engine.matching.output.forms import NO_OPENER, NO_WINDOW, RANKED_DIGITS, Window, as_window
-from engine.matching.output.match_row import EventPlace, MatchRow, RowEnds
+from engine.matching.output.match_row import EventPosition, MatchRow, RowEnds
 from engine.matching.output.reading.row_json import plain, row_from_json, row_to_json
 
 _STATE_VERSION = 1
@@ -42,7 +42,7 @@ class _Waiting(NamedTuple):
 class PartQuota:
     """LIMIT or TOP of a query in an engine that has a part of the stream, beside others; one of the two is given.
 
-    Whoever puts the rows of all parts together counts, by `MatchRow.place`. So an engine tells the rows of a window
+    Whoever puts the rows of all parts together counts, by `MatchRow.position`. So an engine tells the rows of a window
     together, when every engine with the same watermark tells those that it has, and of LIMIT one more. `owns`: which
     rows are those of this part.
     """
@@ -78,7 +78,7 @@ class RowQuota:
         # How far `engine.matching.output_watermark` is behind at most, whatever events there are: no interval is longer
         # than the window, and other strategies take none.
         self._slack_ms = (3 if any_match else 1) * query.reach_ms
-        self._places = EventPlaces(query.plan.types.union(*(branch.types for branch in query.branches)))
+        self._positions = EventPositions(query.plan.types.union(*(branch.types for branch in query.branches)))
         self._waiting: list[_Waiting] = []
         self._n_returned: dict[Window, int] = {}
         self._limited: set[Window] = set()
@@ -110,16 +110,16 @@ class RowQuota:
         if self.is_full:
             return []
         if not self._comes_whole:
-            self._places.put(events)
+            self._positions.put(events)
         self._wait(rows)
         if self._in_part:
             output_watermark_ms = watermark_ms if watermark_ms >= FOREVER_MS else watermark_ms - self._slack_ms
         if self._comes_whole:
             output_watermark_ms = FOREVER_MS
         take = self._whole_windows if self._is_top or self._in_part else self._first_rows
-        told = take(output_watermark_ms)
+        emitted = take(output_watermark_ms)
         self._forget(output_watermark_ms)
-        return told
+        return emitted
 
     # ---------------------------------------------------------------- waiting
 
@@ -134,32 +134,33 @@ class RowQuota:
         self._waiting = []
         for window, own in by_window.items():
             own.sort(key=lambda waiting: waiting.rank)
-            room = self._most - self._n_returned.get(window, 0)
-            if len(own) > room:
+            capacity = self._most - self._n_returned.get(window, 0)
+            if len(own) > capacity:
                 self._leave_out(window)
-            self._waiting += own[:room]
+            self._waiting += own[:capacity]
 
     def _first_of_step(self, rows: Sequence[MatchRow]) -> list[MatchRow]:
         """As many of the rows of a step as each window has room for, and those that stand at the time of the last of
-        them: their places decide. In the order in which they are given."""
+        them: their positions decide. In the order in which they are given."""
         by_window: dict[Window, list[tuple[int, MatchRow]]] = {}
         for at, row in enumerate(rows):  # once: rows are made when they are looked at
             if self._owns is None or self._owns(row):
                 by_window.setdefault(_window(row), []).append((at, row))
         found: list[tuple[int, MatchRow]] = []
         for window, own in by_window.items():
-            room = self._most - self._n_returned.get(window, 0)
-            if len(own) <= room:
+            capacity = self._most - self._n_returned.get(window, 0)
+            if len(own) <= capacity:
                 found += own
                 continue
             self._leave_out(window)
-            if room > 0:
-                most = sorted(self._about(row) for _, row in own)[room - 1]
+            if capacity > 0:
+                most = sorted(self._about(row) for _, row in own)[capacity - 1]
                 found += [(at, row) for at, row in own if self._about(row) <= most]
         return [row for _, row in sorted(found, key=itemgetter(0))]
 
     def _about(self, row: MatchRow) -> tuple[float, int]:
-        """The rank of a row in its window, but for what places decide: several events may have the time of the last."""
+        """The rank of a row in its window, but for what positions decide: several events may have the time of the
+        last."""
         confidence = -round(row.confidence, RANKED_DIGITS) if self._is_top else 0.0
         return confidence, _last_lo_ms(row)
 
@@ -169,18 +170,18 @@ class RowQuota:
         ends = [_ends(row) for row in rows]
         wanted = {(row.first_lo_ms, end.first) for row, end in zip(rows, ends, strict=True)}
         wanted |= {(_last_lo_ms(row), end.last) for row, end in zip(rows, ends, strict=True)}
-        places = self._places.of(wanted)
+        positions = self._positions.of(wanted)
         found: list[_Waiting] = []
         for row, end in zip(rows, ends, strict=True):
-            last = places.get(end.last) or _unknown(_last_lo_ms(row), end.last)
-            first = places.get(end.first) or _unknown(row.first_lo_ms, end.first)
-            found.append(self._waiting_row(replace(row, place=(last, first))))
+            last = positions.get(end.last) or _unknown(_last_lo_ms(row), end.last)
+            first = positions.get(end.first) or _unknown(row.first_lo_ms, end.first)
+            found.append(self._waiting_row(replace(row, position=(last, first))))
         return found
 
     def _waiting_row(self, row: MatchRow) -> _Waiting:
         window = _window(row)
-        order = row.place, _Bound(row), window
-        return _Waiting((_confidence_place(row), order) if self._is_top else order, order, window, row)
+        order = row.position, _Bound(row), window
+        return _Waiting((_confidence_position(row), order) if self._is_top else order, order, window, row)
 
     def _leave_out(self, window: Window) -> None:
         if not self._is_top and window not in self._limited:
@@ -193,12 +194,12 @@ class RowQuota:
         """LIMIT: the rows that none can come before."""
         ready = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) < output_watermark_ms]
         self._waiting = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) >= output_watermark_ms]
-        told: list[MatchRow] = []
+        emitted: list[MatchRow] = []
         for _, _, window, row in sorted(ready, key=lambda waiting: waiting.order):
             n = self._n_returned[window] = self._n_returned.get(window, 0) + 1
             is_cut = n == self._most and window in self._limited
-            told.append(replace(row, capped=True) if is_cut else row)
-        return told
+            emitted.append(replace(row, capped=True) if is_cut else row)
+        return emitted
 
     def _whole_windows(self, output_watermark_ms: int) -> list[MatchRow]:
         """The rows of windows into which no other can come, window by window."""
@@ -216,26 +217,26 @@ class RowQuota:
         return [waiting.row for waiting in sorted(ready, key=by_window)]
 
     def _forget(self, output_watermark_ms: int) -> None:
-        """Forget the windows, and the places of events, that no row to come has."""
+        """Forget the windows, and the positions of events, that no row to come has."""
         if self._has_windows:
             self._n_returned = {window: n for window, n in self._n_returned.items() if window[1] >= output_watermark_ms}
             self._limited = {window for window in self._limited if window[1] >= output_watermark_ms}
         if self.is_full:
-            self._places.clear()
+            self._positions.clear()
         elif self._within_ms < FOREVER_MS:
-            self._places.forget(output_watermark_ms - self._within_ms - self._places.longest_ms)
+            self._positions.forget(output_watermark_ms - self._within_ms - self._positions.longest_ms)
 
     # ------------------------------------------------------------------ state
 
     def save(self) -> pa.Table:
-        """The places of events; what waits and what was told in the metadata."""
+        """The positions of events; what waits and what was told in the metadata."""
         state = {
             "n_limited": self.n_limited,
             "told": [[window, n] for window, n in self._n_returned.items()],
             "limited": sorted(self._limited),
             "waiting": [row_to_json(waiting.row) for waiting in self._waiting],
         }
-        table = self._places.save()
+        table = self._positions.save()
         metadata = {"version": str(_STATE_VERSION), "state": json.dumps(state, default=plain)}
         return table.replace_schema_metadata({**table.schema.metadata, **metadata})
 
@@ -247,7 +248,7 @@ class RowQuota:
                 f"saved rows of {self._name} have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}"
             )
         saved: dict[str, Any] = json.loads(metadata[b"state"])
-        self._places.restore(table)
+        self._positions.restore(table)
         self.n_limited = saved["n_limited"]
         self._n_returned = {as_window(window): n for window, n in saved["told"]}
         self._limited = {as_window(window) for window in saved["limited"]}
@@ -279,16 +280,16 @@ def _bound(row: MatchRow) -> tuple[object, ...]:
 
 
 def output_order(row: MatchRow) -> tuple[object, ...]:
-    """Sort key of rows with a place: last event, first event, ids, window."""
-    return row.place, _bound(row), _window(row)
+    """Sort key of rows with a position: last event, first event, ids, window."""
+    return row.position, _bound(row), _window(row)
 
 
 def confidence_rank(row: MatchRow) -> tuple[object, ...]:
-    """Sort key of rows with a place under TOP: the most confident first, at a tie the first in output order."""
-    return _confidence_place(row), output_order(row)
+    """Sort key of rows with a position under TOP: the most confident first, at a tie the first in output order."""
+    return _confidence_position(row), output_order(row)
 
 
-def _confidence_place(row: MatchRow) -> float:
+def _confidence_position(row: MatchRow) -> float:
     return -round(row.confidence, RANKED_DIGITS)
 
 
@@ -309,7 +310,7 @@ def _last_lo_ms(row: MatchRow) -> int:
     return row.last_hi_ms if row.last_lo_ms is None else row.last_lo_ms
 
 
-def _unknown(lo_ms: int, event_id: str) -> EventPlace:
+def _unknown(lo_ms: int, event_id: str) -> EventPosition:
     """Of an event that is no longer known: among those of one time before the others."""
     return lo_ms, -1, -1, event_id
 

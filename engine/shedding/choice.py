@@ -10,7 +10,7 @@ from engine.events import Float64Array, Int64Array
 
 
 def lowest(utilities: Sequence[Float64Array], n: int) -> list[Int64Array]:
-    """The places of the n lowest utilities, in each part ascending; of equal ones the first, part by part.
+    """The positions of the n lowest utilities, in each part ascending; of equal ones the first, part by part.
 
     utilities: float64 (n_part,), one for each runtime or shard. What has infinite utility is never chosen, so fewer may
     be. One pass and a partial sort: O(total).

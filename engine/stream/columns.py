@@ -339,14 +339,14 @@ class StreamColumns:
         return found
 
     def type_index(self, types: Sequence[str], rows: Int64Array | None = None) -> Int64Array:
-        """For each row, or each of `rows`, the place of its type in `types`, -1 for another type."""
+        """For each row, or each of `rows`, the position of its type in `types`, -1 for another type."""
         of_code = self.type_numbers(types)
         return of_code[self._type_codes if rows is None else self._type_codes[rows]]
 
     def type_numbers(self, types: Sequence[str]) -> Int64Array:
-        """For each code of `types_by_row` the place of that type in `types`, -1 for another type."""
-        places = {name: place for place, name in enumerate(types)}
-        return np.array([places.get(name, -1) for name in self._names()], np.int64)
+        """For each code of `types_by_row` the position of that type in `types`, -1 for another type."""
+        positions = {name: position for position, name in enumerate(types)}
+        return np.array([positions.get(name, -1) for name in self._names()], np.int64)
 
     @property
     def types_by_row(self) -> tuple[tuple[str, ...], Int32Array]:

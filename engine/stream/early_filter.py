@@ -45,11 +45,11 @@ class Survivors:
     def with_rows(self, rows: Int64Array) -> Survivors:
         """These and the given rows, which no edge need accept."""
         united = each_once(self.rows, rows)
-        place = np.searchsorted(united, self.rows)
+        index = np.searchsorted(united, self.rows)
 
         def widened(table: BoolArray) -> BoolArray:
             wider: BoolArray = np.zeros((table.shape[0], len(united)), np.bool_)
-            wider[:, place] = table
+            wider[:, index] = table
             return wider
 
         return Survivors(united, widened(self.begin), widened(self.take), widened(self.negated))

@@ -39,12 +39,12 @@ class _Chosen:
     def __len__(self) -> int:
         return self._n
 
-    def some(self, places: Int64Array) -> pa.Array:
-        """The ids at some places."""
+    def some(self, positions: Int64Array) -> pa.Array:
+        """The ids at some positions."""
         if self._found is not None:
-            return self._found.take(column_of(places))
+            return self._found.take(column_of(positions))
         ids, rows = self._of_batch
-        return ids.take(column_of(rows[places]))
+        return ids.take(column_of(rows[positions]))
 
     def array(self) -> pa.Array:
         """The ids."""

@@ -41,7 +41,7 @@ class KeyTable:
         """The first n keys are known, and how they are found is yet to be seen."""
         self._n = n
         self._slots: Int64Array | None = None
-        self._places: npt.NDArray[np.int32] | None = None
+        self._positions: npt.NDArray[np.int32] | None = None
         self._low = 0
         self._again_at = 0  # keys from which on it is asked again whether an array by value would do
 
@@ -71,10 +71,10 @@ class KeyTable:
     def numbers(self, columns: Float64Array) -> Int64Array:
         """The partitions of these keys, float64 (width, n); new keys get new numbers."""
         numbers: Int64Array = np.empty(columns.shape[1], np.int64)
-        if self._width == 1 and (places := self._numbers_by_value(columns[0])) is not None:
-            self._reserve(self._n + min(columns.shape[1], len(places)))
+        if self._width == 1 and (positions := self._numbers_by_value(columns[0])) is not None:
+            self._reserve(self._n + min(columns.shape[1], len(positions)))
             keys = self._bits.view(np.float64)[:, 0]
-            self._n = number_whole_keys(columns[0], self._low, places, keys, self._n, numbers)
+            self._n = number_whole_keys(columns[0], self._low, positions, keys, self._n, numbers)
             return numbers
         bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
         done = 0
@@ -101,8 +101,8 @@ class KeyTable:
         A later key of the same call finds one that an earlier one has added.
         """
         numbers: Int64Array = np.empty(columns.shape[1], np.int64)
-        if not may_add.any() and self._width == 1 and (places := self._numbers_by_value(columns[0, :0])) is not None:
-            find_whole_keys(columns[0], self._low, places, numbers, absent)
+        if not may_add.any() and self._width == 1 and (positions := self._numbers_by_value(columns[0, :0])) is not None:
+            find_whole_keys(columns[0], self._low, positions, numbers, absent)
             return numbers
         bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
         done = 0
@@ -151,8 +151,8 @@ class KeyTable:
         low, high, is_whole = whole_range(values)
         if not is_whole:
             return None
-        if self._places is not None and low >= self._low and high < self._low + len(self._places):
-            return self._places
+        if self._positions is not None and low >= self._low and high < self._low + len(self._positions):
+            return self._positions
         self._again_at = 2 * self._n
         known = self._bits[: self._n].view(np.float64).reshape(self._n)
         known_low, known_high, is_whole = whole_range(known)
@@ -162,15 +162,15 @@ class KeyTable:
             return None
         margin = (high - low) // 4 + _LEAST
         self._slots, self._low = None, low - margin
-        self._places = np.zeros(high - low + 1 + 2 * margin, np.int32)
-        number_whole_keys(known, self._low, self._places, known.copy(), 0, np.empty(self._n, np.int64))
-        return self._places
+        self._positions = np.zeros(high - low + 1 + 2 * margin, np.int32)
+        number_whole_keys(known, self._low, self._positions, known.copy(), 0, np.empty(self._n, np.int64))
+        return self._positions
 
     # --------------------------------------------------------------- by hash
 
     def _hashed(self) -> Int64Array:
         if self._slots is None:
-            self._places = None
+            self._positions = None
             self._slots = self._filled()
         return self._slots
 

@@ -23,23 +23,23 @@ _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
 class Positioned(NamedTuple):
-    """Rows of a batch, each once for each partition that looks at it: row, partition and place there, int64 (n,).
+    """Rows of a batch, each once for each partition that looks at it: row, partition and position there, int64 (n,).
 
     growth: int64 (n_partitions,), by how many events each partition has grown.
     """
 
     rows: Int64Array
     partition: Int64Array
-    place: Int64Array
+    position: Int64Array
     growth: Int64Array
 
 
 @dataclass
 class _Kind:
-    """Types that have the same part of the key, at these places in it: how many events there are of each value of it,
-    and which value each partition has."""
+    """Types that have the same part of the key, at these positions in it: how many events there are of each value of
+    it, and which value each partition has."""
 
-    held: tuple[int, ...]
+    attributes: tuple[int, ...]
     types: list[str]
     values: KeyTable
     totals: Int64Array = field(default_factory=lambda: np.zeros(64, np.int64))
@@ -56,9 +56,9 @@ class _Counted:
     def __init__(self, kind: _Kind, stream: StreamColumns, columns: Float64Array) -> None:
         found = [stream.rows_of_type(name) for name in kind.types]
         rows = np.sort(np.concatenate(found)) if found else _NO_ROWS
-        held = columns[list(kind.held)][:, rows]
-        self.rows: Int64Array = rows[~np.isnan(held).any(axis=0)]
-        self.values = kind.values.numbers(np.ascontiguousarray(columns[list(kind.held)][:, self.rows]))
+        attributes = columns[list(kind.attributes)][:, rows]
+        self.rows: Int64Array = rows[~np.isnan(attributes).any(axis=0)]
+        self.values = kind.values.numbers(np.ascontiguousarray(columns[list(kind.attributes)][:, self.rows]))
         kind.reserve()
         self._n = len(stream) + 1
         self._sorted = np.sort(self.values * self._n + self.rows)
@@ -73,15 +73,15 @@ class _Counted:
 class PartitionPositions:
     """The partitions by one key, and where their events stand.
 
-    `held`: what of `key` each type of the schema has. `beginning`: types whose events make a partition known when they
-    have the whole key; without `needs_whole` every combination of values that their events have is a partition.
+    `attributes`: what of `key` each type of the schema has. `beginning`: types whose events make a partition known when
+    they have the whole key; without `needs_whole` every combination of values that their events have is a partition.
     """
 
     def __init__(
         self,
         key: tuple[str, ...],
         kinds: Mapping[str, AttributeType],
-        held: Mapping[str, frozenset[str]],
+        attributes: Mapping[str, frozenset[str]],
         beginning: frozenset[str],
         *,
         needs_whole: bool,
@@ -92,7 +92,7 @@ class PartitionPositions:
         self._beginning = beginning
         self._needs_whole = needs_whole
         parts: dict[tuple[int, ...], list[str]] = {tuple(range(len(key))): []}
-        for name, has in held.items():
+        for name, has in attributes.items():
             parts.setdefault(tuple(at for at, x in enumerate(key) if x in has), []).append(name)
         self._kinds = [_Kind(part, types, KeyTable(len(part))) for part, types in parts.items()]
         self._whole = self._kinds[0]
@@ -180,12 +180,12 @@ class PartitionPositions:
         fresh = self.keys.columns(np.arange(old, n))
         for kind in self._kinds:
             kind.of_partition = _with_capacity(kind.of_partition, n, 0)
-            kind.of_partition[old:n] = kind.values.numbers(np.ascontiguousarray(fresh[list(kind.held)]))
+            kind.of_partition[old:n] = kind.values.numbers(np.ascontiguousarray(fresh[list(kind.attributes)]))
             kind.reserve()
         self._partition_of = _with_capacity(self._partition_of, len(self._whole.values), -1)
         self._partition_of[self._whole.of_partition[old:n]] = np.arange(old, n)
 
-    def place(self, stream: StreamColumns, looks_at: BoolArray, n_earlier: int, n_known: int) -> Positioned:
+    def assign(self, stream: StreamColumns, looks_at: BoolArray, n_earlier: int, n_known: int) -> Positioned:
         """The rows of a batch that partitions look at.
 
         The first `n_earlier` rows have been placed before: only the partitions from `n_known` on look at them.
@@ -201,14 +201,14 @@ class PartitionPositions:
         if n_earlier:
             kept = (rows >= n_earlier) | (partition >= n_known)
             rows, partition = rows[kept], partition[kept]
-        place = np.zeros(len(rows), np.int64)
+        position = np.zeros(len(rows), np.int64)
         growth = np.zeros(n, np.int64)
         for kind, own in zip(self._kinds, counted, strict=True):
             values = kind.of_partition[:n]
-            place += kind.totals[values[partition]] + own.before(values[partition], rows)
+            position += kind.totals[values[partition]] + own.before(values[partition], rows)
             kind.totals += np.bincount(own.values, minlength=len(kind.totals))
             growth += np.bincount(own.values[own.rows >= n_earlier], minlength=len(kind.totals))[values]
-        return Positioned(rows, partition, place, growth)
+        return Positioned(rows, partition, position, growth)
 
     def _looked_at(self, kind: _Kind, own: _Counted, looks_at: BoolArray) -> tuple[Int64Array, Int64Array]:
         chosen = looks_at[own.rows]
@@ -252,7 +252,7 @@ class PartitionPositions:
         """Take over what `save` returned."""
         state: Mapping[str, Any] = json.loads(text)
         for kind, saved in zip(self._kinds, state["kinds"], strict=True):
-            kind.values = KeyTable(len(kind.held), saved["values"])
+            kind.values = KeyTable(len(kind.attributes), saved["values"])
             kind.totals = _with_capacity(np.array(saved["totals"], np.int64), 64, 0)
         self._known = state["known"]
         self.keys = KeyTable(len(self.key))

@@ -31,7 +31,7 @@ class StartFilter:
         self._latest_ms: Int64Array = np.full(64, _NEVER, np.int64)
         self._newest_ms = _NEVER
         self._types = frozenset(plan.types)
-        self._places: dict[tuple[str, ...], Int64Array] = {}
+        self._positions: dict[tuple[str, ...], Int64Array] = {}
         self._types_in_order = types = sorted(plan.types)
         # What a leading negation forbids comes before every event of the match.
         leading = [False] * (2 * plan.n_steps) + [negation.after < 0 for negation in plan.negations]
@@ -72,15 +72,15 @@ class StartFilter:
         columns, types = self._early.columns(stream), stream.types_by_row[0]
         t_ms, codes, clocks = stream.integers
         source_seq, source_rows = stream.sources
-        places = self._places.get(types)
-        if places is None:
-            places = self._places[types] = stream.type_numbers(self._types_in_order)
+        positions = self._positions.get(types)
+        if positions is None:
+            positions = self._positions[types] = stream.type_numbers(self._types_in_order)
         while True:
             masks.reserve(len(store.t_lo_ms))
             self._reserve(len(keys.bits()))
             take_in(
                 t_ms, codes, source_seq, source_rows, clocks, columns, rows, firsts, store.n_seen, programs.code,
-                programs.bounds, self._early.constants, self._roles, places, self._broadcast, self._key,
+                programs.bounds, self._early.constants, self._roles, positions, self._broadcast, self._key,
                 self._adds_all, within_ms, self._latest_ms, keys.slots, keys.bits(), store.flat, store.columns,
                 masks.table, cursor,
             )  # fmt: skip

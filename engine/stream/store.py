@@ -278,7 +278,7 @@ class EventStore:
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
         expected = {*self._flat, "id", "weights", *(f"column.{name}" for name in self.names)}
         if "position" not in table.column_names:
-            expected -= set(_PLACED)  # states of before had places for some queries alone
+            expected -= set(_PLACED)  # states of before had positions for some queries alone
         if set(table.column_names) - {_SKEW} != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows

@@ -94,12 +94,12 @@ def _texts(strings: KnownTexts, numbers: Float64Array) -> pa.Array:
         numbered = np.empty(len(codes), np.int32)
         distinct = np.empty(min(span, len(codes)), np.int64)
         n = number_rows(codes, low, np.full(span, -1, np.int32), numbered, distinct, 0)
-        distinct, places = distinct[:n], column_of(numbered)
+        distinct, positions = distinct[:n], column_of(numbered)
     else:
         distinct, inverse = np.unique(codes, return_inverse=True)
-        places = column_of(inverse)
+        positions = column_of(inverse)
     texts = [None if code < 0 else strings.text(code) for code in distinct.tolist()]
-    return pa.array(texts, pa.string()).take(places)
+    return pa.array(texts, pa.string()).take(positions)
 
 
 _OWN: WeakValueDictionary[int, pa.Table] = WeakValueDictionary()

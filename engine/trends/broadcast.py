@@ -32,10 +32,10 @@ class Agreement:
         self._step = n_partitions + 1
         codes = _codes(np.ascontiguousarray(known[:, part.components]), part.key)
         of_partition, self._base = codes[:n_partitions] * self._step, codes[n_partitions:] * self._step
-        places = of_partition + np.arange(n_partitions)
-        order = np.argsort(places)
+        positions = of_partition + np.arange(n_partitions)
+        order = np.argsort(positions)
         self._partitions: Int64Array = order
-        self._places: Int64Array = places[order]
+        self._positions: Int64Array = positions[order]
         self._n_known = n_known
         self._codes = codes
 
@@ -69,11 +69,11 @@ class Agreement:
         begin = self._until(base, since)
         n_each = self._until(base, n_after) - begin
         of_pair = np.repeat(np.arange(len(rows)), n_each)
-        places = begin[of_pair] + np.arange(len(of_pair)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
-        return rows[of_pair], self._partitions[places]
+        positions = begin[of_pair] + np.arange(len(of_pair)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
+        return rows[of_pair], self._partitions[positions]
 
     def _until(self, base: Int64Array, n_partitions: Int64Array | int) -> Int64Array:
-        return np.searchsorted(self._places, base + n_partitions)
+        return np.searchsorted(self._positions, base + n_partitions)
 
 
 def _codes(known: Float64Array, events: Float64Array) -> Int64Array:

@@ -25,7 +25,7 @@ from engine.trends.intake import Coming, TrendIntake
 from engine.trends.memory import TrendMemory
 from engine.trends.overlaps import TrendOverlaps
 from engine.trends.template_arrays import trend_tables
-from engine.trends.totals import Place, Totals, TrendTotals, groups_of
+from engine.trends.totals import Position, Totals, TrendTotals, groups_of
 from engine.trends.windows import OfWindow, cut, put_together
 
 LEAST_FORGOTTEN = 1024
@@ -43,7 +43,7 @@ class Member(Protocol):
     def use(self, graph: TrendGraph, /) -> None:
         """Take part in another one, in place of this."""
 
-    def take(self, found: Mapping[Place, Totals], /) -> None:
+    def take(self, found: Mapping[Position, Totals], /) -> None:
         """Windows that are closed."""
 
 
@@ -67,7 +67,7 @@ class TrendGraph:
         self._totals: dict[tuple[tuple[int, ...], int], TrendTotals] = {}
         sizes = self._tables.template.sizes
         n_numbers = int(sizes[ta.N_NUMBERS])
-        self._results = _new_results(max(RESULTS, 4 * int(sizes[ta.N_TOLD])), n_numbers)
+        self._results = _new_results(max(RESULTS, 4 * int(sizes[ta.N_EMITTED])), n_numbers)
         whole = np.zeros(int(sizes[ta.N_WINDOWS]) * n_numbers, np.int64)
         self._scratch = ta.Scratch(
             whole, whole.view(np.float64), np.zeros(len(whole), np.int32),
@@ -85,7 +85,7 @@ class TrendGraph:
     def add(self, member: Member, evidence: TrendEvidence | None = None) -> None:
         """One more query; `evidence`: what is known of its events, None: nothing yet."""
         self.members.add(member)
-        if member.plan.is_told and member.plan.groups not in self.evidence:
+        if member.plan.has_notice and member.plan.groups not in self.evidence:
             self.evidence[member.plan.groups] = evidence or TrendEvidence(self._tables.variables)
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> None:
@@ -103,10 +103,12 @@ class TrendGraph:
 
     def _advance(self, stream: StreamColumns, watermark_ms: int) -> None:
         members = list(self.members)
-        self._totals = {place: TrendTotals(self.plan, *place) for place in {self._place(each) for each in members}}
+        self._totals = {
+            position: TrendTotals(self.plan, *position) for position in {self._position(each) for each in members}
+        }
         self._forget_events()
         self.is_new, self.is_advanced, self._saved = False, True, None
-        coming = self.intake.candidates(stream, are_held=len(self._overlaps) > 0)
+        coming = self.intake.candidates(stream, are_stored=len(self._overlaps.partitions) > 0)
         if len(coming):
             for batch in self.intake.batches(coming, stream):
                 self._take_in(batch)
@@ -115,15 +117,15 @@ class TrendGraph:
         self._close(watermark_ms)
         self.intake.forget(watermark_ms - 1 - self.plan.within_ms)
         if self.evidence:
-            for told in self._overlaps.take_retired(self._last_window(watermark_ms)):
-                self._note(told, told.ids)
+            for retired in self._overlaps.take_retired(self._last_window(watermark_ms)):
+                self._note(retired, retired.ids)
         self._forget_partitions()
         self.watermark_ms = watermark_ms
         for each in members:
-            each.take(self._totals[self._place(each)].found)
+            each.take(self._totals[self._position(each)].found)
         self._totals = {}
 
-    def _place(self, member: Member) -> tuple[tuple[int, ...], int]:
+    def _position(self, member: Member) -> tuple[tuple[int, ...], int]:
         """By what a member's totals are told apart."""
         plan = member.plan
         return plan.groups, self.plan.windows.index((plan.within_ms, plan.slide_ms)) if self.plan.windows else 0
@@ -149,7 +151,7 @@ class TrendGraph:
             apart[overlapping] = True
             is_apart = apart[batch.partition]
             rows = np.flatnonzero(~is_apart)
-            batch, ids = _part(batch, rows), ids[rows] if self.plan.is_told else ids
+            batch, ids = _part(batch, rows), ids[rows] if self.plan.has_notice else ids
         self._advance_graph(batch)
         if self.evidence:
             self._note(batch, ids)
@@ -175,7 +177,7 @@ class TrendGraph:
                 new = memory.n_new(batch, begin, end)
                 memory.index_all(new, batch, begin, end)
                 memory.reserve_vertices(new.reshape(-1))
-                memory.indexes.look_ahead(new, batch, begin, end)
+                memory.indexes.look_ahead(memory.vertices, new, batch, begin, end)
             self._advance_part(batch, begin, end)
         memory.indexes.end_batch()
 

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
-from engine.kernels.programs.opcodes import MAX_STACK, TRUE
+from engine.kernels.programs.opcodes import COLUMN, MAX_STACK, TRUE
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import derive
 from engine.language import ast
 from engine.plan.exact_times import exact_times
-from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.model import TrendPlan, VariableReads
 from engine.plan.trends.sharing import intake_meaning
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
@@ -122,7 +122,7 @@ class TrendIntake:
         self._is_precise = True  # of the events at hand
         self.is_shared = False
         """Whether other queries of the stream take in the same: what is made of a batch is made once then."""
-        self._meaning = (intake_meaning(plan), plan.programs.columns, plan.is_told)
+        self._meaning = (intake_meaning(plan), plan.programs.columns, plan.has_notice)
         self._made: Hashable = None  # what the events at hand are known by
         self._keys_known: tuple[int, bytes] | None = None
 
@@ -132,12 +132,12 @@ class TrendIntake:
             np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64),
             np.empty((len(self._plan.programs.columns), 0)),
             np.empty((int(template.sizes[ta.N_DERIVED]), 0)), np.empty((len(self._plan.components), 0)),
-            np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.is_told), 0), object),
+            np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.has_notice), 0), object),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ events
 
-    def candidates(self, stream: StreamColumns, *, are_held: bool = True) -> Candidates:
+    def candidates(self, stream: StreamColumns, *, are_stored: bool = True) -> Candidates:
         """The events that a state reads.
 
         Left out, and counted, are those with an interval where their order matters to what is absent or to both trends
@@ -148,12 +148,12 @@ class TrendIntake:
         self.n_seen += len(stream)
         rows, is_precise = stream.rows_of_types(self._read_types)
         self._is_precise = is_precise and not bool(np.any(self._waiting.hi_ms > self._waiting.t_ms))
-        has_clocks = are_held or not self._is_precise
+        has_clocks = are_stored or not self._is_precise
 
         def make() -> tuple[Candidates, int]:
             return self._read(stream, rows, first, is_precise=is_precise, has_clocks=has_clocks)
 
-        is_placed = self._plan.ties is ast.Ties.SOURCE or self._plan.counts_places
+        is_placed = self._plan.ties is ast.Ties.SOURCE or self._plan.counts_positions
         self._made = (self._meaning, first if is_placed else None, has_clocks)
         found, n_refused = stream.once(self._made, make) if self.is_shared else make()
         self.n_rejected += n_refused
@@ -177,31 +177,31 @@ class TrendIntake:
         if not len(rows):
             return self._none(), n_refused
         is_all = len(rows) == len(stream)
-        columns = np.empty((len(plan.programs.columns), len(rows)))
-        for number, name in enumerate(plan.programs.columns):
-            columns[number] = self._column(stream, name, rows, is_all=is_all)
-        key = np.empty((len(plan.components), len(rows)))
-        for number, component in enumerate(plan.components):
-            key[number] = self._column(stream, component.attribute, rows, is_all=is_all)
-        key += 0.0  # -0.0 is 0.0
+        columns = self._columns(stream, plan.programs.columns, rows)
+        key = self._columns(stream, [component.attribute for component in plan.components], rows)
+        if any(plan.attribute_types.get(component.attribute) is AttributeType.FLOAT for component in plan.components):
+            key = key + 0.0  # -0.0 is 0.0
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
-        hi_ms = np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
+        hi_ms = t_ms if is_precise else np.ascontiguousarray(stream.t_hi_ms if is_all else stream.t_hi_ms[rows])
         if plan.breaking and not is_precise:
             t_ms = hi_ms = np.where(refused, t_ms, hi_ms)
-        clock = stream.clocks_of(rows) if has_clocks else np.full(len(rows), -1, np.int64)
+        clock = stream.clocks_of(rows) if has_clocks else np.broadcast_to(np.int64(-1), len(rows))
         order = hi_ms if plan.ties is ast.Ties.STRICT else first + rows
-        states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
+        of_code = stream.type_numbers(self._types)
+        types = of_code[0] if len(of_code) == 1 else stream.type_index(self._types, None if is_all else rows)
+        complete = [is_all and stream.is_complete(component.attribute) for component in plan.components]
+        states = self._states(types, columns, key, complete)
         if plan.breaking and not is_precise:
             states[:, refused] &= ta.BREAKS
-        ids = np.empty((int(plan.is_told), len(rows)), object)
-        if plan.is_told:
+        ids = np.empty((int(plan.has_notice), len(rows)), object)
+        if plan.has_notice:
             ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
         derived = self._evaluated(plan.derived, columns)
-        if plan.counts_places:
-            places = (first + rows).astype(np.float64)
-            derived = np.vstack([derived, places, places - 1])
+        if plan.counts_positions:
+            positions = (first + rows).astype(np.float64)
+            derived = np.vstack([derived, positions, positions - 1])
         found = Candidates(t_ms, hi_ms, clock, order, columns, derived, key, states, ids)
-        is_read: BoolArray = np.any(states, axis=0)
+        is_read: BoolArray = states[0] != 0 if len(states) == 1 else np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read), n_refused
 
     def _refused(self, stream: StreamColumns, rows: Int64Array) -> BoolArray:
@@ -216,41 +216,83 @@ class TrendIntake:
             refused |= stream.weights.is_valid().to_numpy()[rows]
         return is_interval & refused
 
-    def _column(self, stream: StreamColumns, name: str, rows: Int64Array, *, is_all: bool) -> Float64Array:
+    def _columns(self, stream: StreamColumns, names: Sequence[str], rows: Int64Array) -> Float64Array:
+        """Attributes of these rows, (n_names, n); the stream's own array where it is one column with all rows."""
+        is_all = len(rows) == len(stream)
+        if is_all and len(names) == 1:
+            return self._column(stream, names[0]).reshape(1, -1)
+        columns = np.empty((len(names), len(rows)))
+        for number, name in enumerate(names):
+            column = self._column(stream, name)
+            columns[number] = column if is_all else column[rows]
+        return columns
+
+    def _column(self, stream: StreamColumns, name: str) -> Float64Array:
         kind = AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]
-        column = stream.column(name, kind)
-        return column if is_all else column[rows]
+        return stream.column(name, kind)
 
     def _evaluated(self, programs: Sequence[int], columns: Float64Array) -> Float64Array:
         """The values of programs on single events, (n_programs, n)."""
         template = self._tables.template
         values = np.empty((len(programs), columns.shape[1]))
-        if len(programs):
+        calculated: list[int] = []
+        for number, program in enumerate(programs):
+            begin, end = template.bounds[program : program + 2].tolist()
+            if end - begin == 1 and template.code[begin, 0] == COLUMN:  # a value as it is
+                values[number] = columns[template.code[begin, 2]]
+            else:
+                calculated.append(number)
+        if calculated:
+            found = values if len(calculated) == len(programs) else np.empty((len(calculated), columns.shape[1]))
             derive(
-                template.code, template.bounds, np.array(programs, np.int64), template.constants, columns,
-                np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK), values,
+                template.code, template.bounds, np.array(programs, np.int64)[calculated], template.constants, columns,
+                np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK), found,
             )  # fmt: skip
+            values[calculated] = found
         return values
 
-    def _states(self, types: Int64Array, columns: Float64Array, key: Float64Array) -> Int64Array:
-        """Which states read each event, by class."""
+    def _states(
+        self, types: Int64Array | np.int64, columns: Float64Array, key: Float64Array, complete: Sequence[bool]
+    ) -> Int64Array:
+        """Which states read each event, by class. `types`: one where all events are of it; `complete`: of each
+        component of the key, whether no event is known to lack it."""
+        states = np.empty((len(self._classes), columns.shape[1]), np.int64)
+        has = [None if is_complete else ~np.isnan(row) for is_complete, row in zip(complete, key, strict=True)]
         accepted: dict[str, BoolArray] = {}
-        has = ~np.isnan(key)
-        for variable, reads in self._reads.items():
-            mask = types == self._types.index(reads.event_type)
-            for component in reads.components:
-                mask &= has[component]
-            for program in self._evaluated(reads.programs, columns):
-                mask &= program == TRUE
-            accepted[variable] = mask
-        states = np.zeros((len(self._classes), len(types)), np.int64)
         for number, each in enumerate(self._classes):
+            of_type = np.zeros(len(self._types) + 1, np.int64)  # the last one: of another type
+            own = [mask for component in each.components if (mask := has[component]) is not None]
             for state in each.states:
-                states[number] |= accepted[self._tables.variables[state]].astype(np.int64) << state
+                reads = self._reads[self._tables.variables[state]]
+                if not own and not reads.programs:
+                    of_type[self._types.index(reads.event_type)] |= 1 << state
             for event_type in each.breaking:
-                breaks = (types == self._types.index(event_type)) & np.all(has[list(each.components)], axis=0)
-                states[number] |= np.where(breaks, ta.BREAKS, 0)
+                if not own:
+                    of_type[self._types.index(event_type)] |= ta.BREAKS
+            states[number] = of_type[types]
+            for state in each.states:
+                variable = self._tables.variables[state]
+                reads = self._reads[variable]
+                if own or reads.programs:
+                    if variable not in accepted:
+                        accepted[variable] = self._accepted(reads, types, columns, own)
+                    states[number] |= accepted[variable].astype(np.int64) << state
+            for event_type in each.breaking:
+                if own:
+                    breaks = np.logical_and.reduce(own) & (types == self._types.index(event_type))
+                    states[number] |= np.where(breaks, ta.BREAKS, 0)
         return states
+
+    def _accepted(
+        self, reads: VariableReads, types: Int64Array | np.int64, columns: Float64Array, has: Sequence[BoolArray]
+    ) -> BoolArray:
+        """Which events a variable reads, (n,); `has`: which have each component of its key."""
+        mask: BoolArray = np.full(columns.shape[1], types == self._types.index(reads.event_type))
+        for each in has:
+            mask &= each
+        for program in self._evaluated(reads.programs, columns):
+            mask &= program == TRUE
+        return mask
 
     # -------------------------------------------------------------- partitions
 
@@ -316,13 +358,17 @@ class TrendIntake:
 
     def _placed(self, coming: Candidates) -> _Placed:
         """Events that have all of the key."""
-        states = np.bitwise_or.reduce(coming.states, axis=0)
+        states = coming.states[0] if len(coming.states) == 1 else np.bitwise_or.reduce(coming.states, axis=0)
         partition = self._partitions(coming.key)
         if len(self.keys) == 1:
             return _Placed(np.arange(len(coming)), partition, states, coming.t_ms, coming.order)
         # Small numbers are sorted digit by digit, which keeps the order of what is equal.
-        rows = np.argsort(partition.astype(np.uint16) if len(self.keys) <= _SMALL else partition, kind="stable")
-        return _Placed(rows, partition[rows], states[rows], coming.t_ms[rows], coming.order[rows])
+        digits = next((kind for kind in (np.uint8, np.uint16) if len(self.keys) <= np.iinfo(kind).max + 1), np.int64)
+        rows = np.argsort(partition.astype(digits), kind="stable")
+        t_ms = coming.t_ms[rows]
+        order = t_ms if coming.order is coming.t_ms else coming.order[rows]
+        partition = np.repeat(np.arange(len(self.keys)), np.bincount(partition, minlength=len(self.keys)))
+        return _Placed(rows, partition, states if (states == states[0]).all() else states[rows], t_ms, order)
 
     def _placed_alike(self, coming: Candidates, stream: StreamColumns) -> _Placed:
         """The same, made once for all queries that know the same partitions by the same numbers."""
@@ -349,12 +395,14 @@ class TrendIntake:
 
     def _batch(self, events: Candidates, placed: _Placed) -> Coming:
         rows, partition, states, t_ms, order = placed
-        t_ms, order = np.require(t_ms, requirements="W"), np.require(order, requirements="W")  # as kernels are compiled
-        reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
+        is_order = order is t_ms
+        t_ms = np.require(t_ms, requirements="W")  # as kernels are compiled
+        order = t_ms if is_order else np.require(order, requirements="W")
+        reached = np.full((3, len(rows) if self._plan.has_notice else 0), -1)
         batch = ta.Batch(
             rows, partition, t_ms, order, states, events.columns, events.derived, reached,
         )  # fmt: skip
-        ids = events.ids[0][rows] if self._plan.is_told else events.ids
+        ids = events.ids[0][rows] if self._plan.has_notice else events.ids
         return Coming(batch, ids, events.hi_ms, events.clock, self._is_precise)
 
     def forget(self, earliest_ms: int) -> None:
@@ -415,8 +463,6 @@ def _each_once(
         return rows, partition, states
     return rows[is_first], partition[is_first], np.bitwise_or.reduceat(states, np.flatnonzero(is_first))
 
-
-_SMALL = 2**16
 
 _PER_EVENT = ("t_ms", "hi_ms", "clock", "order")
 

@@ -18,6 +18,10 @@ _SUMS = ("whole", "scale", "late_whole", "late_scale")
 _GRAPH_SUMS = ("started", "started_ms", "late_started", "late_started_ms")
 _GRAPHS = ("finished", "finished_ms", "late_finished", "late_finished_ms")
 
+_SAVED_AS = {"emitted_first": "told_first", "emitted_last": "told_last"}
+"""Names of fields in a saved state, which stay as they are, where they differ."""
+_FIELD_OF = {saved: name for name, saved in _SAVED_AS.items()}
+
 
 class TrendMemory:
     """The state of one query's graph. `n_partitions`: those that are known; arrays have room for more."""
@@ -59,9 +63,9 @@ class TrendMemory:
 
     def reserve_partitions(self, n: int) -> None:
         """Know so many partitions."""
-        room = len(self.sums.order)
-        if n > room:
-            grown = self._new_sums(max(n, 2 * room, 16))
+        capacity = len(self.sums.order)
+        if n > capacity:
+            grown = self._new_sums(max(n, 2 * capacity, 16))
             for name in ta.Sums._fields:
                 before = getattr(self.sums, name)
                 getattr(grown, name)[: len(before)] = before
@@ -89,7 +93,7 @@ class TrendMemory:
             *(chosen(array, n_channels) for array in old[9:13]),
             *(chosen(array, n_graphs) for array in old[13:17]),
             *[chosen(old.marks, self._n_windows)],
-            *[chosen(old.told_first, self._n_lengths), chosen(old.told_last, self._n_lengths)],
+            *[chosen(old.emitted_first, self._n_lengths), chosen(old.emitted_last, self._n_lengths)],
         )  # fmt: skip
         self._regions = np.stack([chosen(row, self._n_stored) for row in self._regions])
         self.indexes.keep_partitions(kept)
@@ -105,14 +109,14 @@ class TrendMemory:
 
     # ---------------------------------------------------------------- vertices
 
-    def _new_vertices(self, room: int) -> ta.Vertices:
+    def _new_vertices(self, capacity: int) -> ta.Vertices:
         sizes = self.tables.template.sizes
-        whole = np.zeros(room * self.width, np.int64)
+        whole = np.zeros(capacity * self.width, np.int64)
         return ta.Vertices(
             np.zeros(0, np.int64), np.zeros(0, np.int64),
-            np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
-            whole, whole.view(np.float64), np.zeros(room * self.width, np.int32),
-            np.zeros((int(sizes[ta.N_DERIVED]), room)), np.zeros((int(sizes[ta.N_COLUMNS]), room + 1)),
+            np.zeros(capacity, np.int64), np.zeros(capacity, np.int64), np.zeros(capacity, np.int64),
+            whole, whole.view(np.float64), np.zeros(capacity * self.width, np.int32),
+            np.zeros((int(sizes[ta.N_DERIVED]), capacity)), np.zeros((int(sizes[ta.N_COLUMNS]), capacity + 1)),
         )  # fmt: skip
 
     def _bind(self) -> None:
@@ -130,8 +134,8 @@ class TrendMemory:
     def reserve_vertices(self, new: Int64Array) -> None:
         """Make room for so many more in each region, int64 (n_partitions * n_stored,)."""
         n = len(new)
-        start, length, room = self._regions[:, :n]
-        moving = np.flatnonzero(length + new > room)
+        start, length, capacity = self._regions[:, :n]
+        moving = np.flatnonzero(length + new > capacity)
         if not len(moving):
             return
         rooms = 2 * (length[moving] + new[moving])
@@ -140,19 +144,19 @@ class TrendMemory:
             return
         starts = self._n_vertices + np.cumsum(rooms) - rooms
         move_regions(self.vertices, self.vertices, start[moving].copy(), starts, length[moving].copy(), self.width)
-        start[moving], room[moving] = starts, rooms
+        start[moving], capacity[moving] = starts, rooms
         self._n_vertices += int(rooms.sum())
 
     def _move_all(self, new: Int64Array) -> None:
         """Into a store of their own, without what lies between them."""
         n = len(new)
-        start, length, room = self._regions[:, :n]
+        start, length, capacity = self._regions[:, :n]
         rooms = length + new + (length + new) // 2
         starts = np.cumsum(rooms) - rooms
         total = int(rooms.sum())
         grown = self._new_vertices(2 * total + 64)
         move_regions(self.vertices, grown, start.copy(), starts, length.copy(), self.width)
-        start[:], room[:] = starts, rooms
+        start[:], capacity[:] = starts, rooms
         self._n_vertices = total
         self.vertices = grown
         self._bind()
@@ -188,7 +192,7 @@ class TrendMemory:
             "marks": self._table(("marks",), n * self._n_windows),
         }
         if self._n_lengths:
-            parts["told"] = self._table(("told_first", "told_last"), n * self._n_lengths)
+            parts["told"] = self._table(("emitted_first", "emitted_last"), n * self._n_lengths)
         start, length, _ = self._regions[:, : n * self._n_stored]
         rows = np.repeat(start - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         kept = self.vertices
@@ -205,7 +209,7 @@ class TrendMemory:
         return parts
 
     def _table(self, names: tuple[str, ...], n: int) -> pa.Table:
-        return pa.table({name: getattr(self.sums, name)[:n] for name in names})
+        return pa.table({_SAVED_AS.get(name, name): getattr(self.sums, name)[:n] for name in names})
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
@@ -232,7 +236,7 @@ class TrendMemory:
                 raise StateError(f"saved state of trends has {len(state[name])} {name}; expected {size}")
         for part in (part for part in ("windows", *expected) if part != "regions"):
             for name in state[part].column_names:
-                getattr(self.sums, name)[: len(state[part])] = state[part].column(name).to_numpy()
+                getattr(self.sums, _FIELD_OF.get(name, name))[: len(state[part])] = state[part].column(name).to_numpy()
         length = state["regions"].column("length").to_numpy()
         rows = state["vertices"]
         if len(rows) != int(length.sum()) or len(state["numbers"]) != len(rows) * self.width:

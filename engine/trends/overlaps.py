@@ -42,7 +42,7 @@ class _Open:
     def n_members(self) -> int:
         return int(self.overlap.state[oa.N_MEMBERS])
 
-    def held(self) -> ta.Batch:
+    def stored(self) -> ta.Batch:
         """The members that there are, with the same arrays."""
         n, whole = self.n_members, self.members
         return whole._replace(rows=whole.rows[:n], partition=whole.partition[:n], states=whole.states[:n])
@@ -68,7 +68,7 @@ class TrendOverlaps:
         self._template = tables.template
         self._tables = tables
         self._memory = memory
-        self._is_told = plan.is_told
+        self._has_notice = plan.has_notice
         sizes = tables.template.sizes
         self._n_positive = int(sizes[ta.N_POSITIVE])
         self._width = int(sizes[ta.N_WINDOWS]) * int(sizes[ta.N_NUMBERS])
@@ -109,20 +109,20 @@ class TrendOverlaps:
         more[oa.HI_MS], more[oa.CLOCK] = coming.hi_ms, coming.clock
         more[oa.SERIAL] = self._next_serial + np.arange(more.shape[1])
         self._next_serial += more.shape[1]
-        if self._is_told:
+        if self._has_notice:
             self._ids.update(zip(more[oa.SERIAL, batch.rows].tolist(), map(str, coming.ids[rows]), strict=True))
         firsts = np.flatnonzero(np.diff(batch.partition, prepend=-1))
         for partition in batch.partition[firsts].tolist():
             if partition not in self._open:
                 self._open[partition] = self._new(partition)
-        self._make_room(batch)
+        self._grow_all(batch)
         for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
             each = self._open[int(batch.partition[first])]
             for begin in range(first, last, PART):
                 end = min(last, begin + PART)
                 self._index(batch, begin, end)
                 yield from self._sweep(each, batch, more, begin, end, ta.NEVER, results, scratch)
-        if self.n_rejected > n_rejected and self._is_told:
+        if self.n_rejected > n_rejected and self._has_notice:
             self._forget_ids()
 
     def _forget_ids(self) -> None:
@@ -135,21 +135,21 @@ class TrendOverlaps:
         """No event before the watermark comes any more."""
         none = self._no_members(0, -1)
         if self._open:
-            self._make_room(none)
+            self._grow_all(none)
         for partition, each in list(self._open.items()):
             yield from self._sweep(each, none, np.empty((3, 0), np.int64), 0, 0, watermark_ms, results, scratch)
             if not each.n_members:
                 del self._open[partition]
 
-    def _make_room(self, batch: ta.Batch) -> None:
+    def _grow_all(self, batch: ta.Batch) -> None:
         """For what may be stored: each event that comes or is held."""
         memory = self._memory
         if not self._tables.stored_states:
             return
         new = memory.n_new(batch, 0, len(batch.rows))
         for each in self._open.values():
-            held = each.held()
-            new += memory.n_new(held, 0, len(held.rows))
+            stored = each.stored()
+            new += memory.n_new(stored, 0, len(stored.rows))
         memory.reserve_vertices(new.reshape(-1))
 
     def _index(self, batch: ta.Batch, first: int, end: int) -> None:
@@ -161,7 +161,7 @@ class TrendOverlaps:
         self, each: _Open, batch: ta.Batch, more: Int64Array, first: int, last: int, until_ms: int,
         results: ta.Results, scratch: ta.Scratch,
     ) -> Iterator[None]:  # fmt: skip
-        n_retired = each.n_members + last - first if self._is_told else 0
+        n_retired = each.n_members + last - first if self._has_notice else 0
         retired = np.empty((5, n_retired), np.int64)
         state = each.overlap.state
         while True:
@@ -174,7 +174,7 @@ class TrendOverlaps:
             match int(state[oa.WANTS]):
                 case oa.NOTHING:
                     break
-                case oa.ROOM_FOR_RESULTS:
+                case oa.CAPACITY_FOR_RESULTS:
                     yield
                 case _:
                     self._grow(each)
@@ -188,11 +188,11 @@ class TrendOverlaps:
     def take_retired(self, last_window: int) -> Iterator[Retired]:
         """What trends reached members that are gone, and the windows up to one of those that are still here."""
         for partition, rows in self._retired:
-            yield self._told(partition, rows[oa.RETIRED_SERIAL], rows[oa.RETIRED_MS], rows[oa.RETIRED_REACHED :])
+            yield self._evidence(partition, rows[oa.RETIRED_SERIAL], rows[oa.RETIRED_MS], rows[oa.RETIRED_REACHED :])
         gone = {serial for _, rows in self._retired for serial in rows[oa.RETIRED_SERIAL].tolist()}
         if gone:  # an event without the group is a member in several partitions
-            held = (each.overlap.serial[: each.n_members].tolist() for each in self._open.values())
-            for serial in gone.difference(*held):
+            stored = (each.overlap.serial[: each.n_members].tolist() for each in self._open.values())
+            for serial in gone.difference(*stored):
                 self._ids.pop(serial, None)
         self._retired = []
         for partition, each in self._open.items():
@@ -203,12 +203,12 @@ class TrendOverlaps:
                 continue
             now = reached[:, at].copy()
             now[ta.LAST_REACHED] = np.minimum(now[ta.LAST_REACHED], last_window)
-            yield self._told(partition, each.overlap.serial[at], each.members.t_ms[at], now)
+            yield self._evidence(partition, each.overlap.serial[at], each.members.t_ms[at], now)
             reached[ta.FIRST_REACHED, at] = last_window + 1
             is_done = reached[ta.LAST_REACHED, at] <= last_window
             reached[ta.REACHED_BY, at[is_done]] = -1
 
-    def _told(self, partition: int, serial: Int64Array, t_ms: Int64Array, reached: Int64Array) -> Retired:
+    def _evidence(self, partition: int, serial: Int64Array, t_ms: Int64Array, reached: Int64Array) -> Retired:
         ids = np.array([self._ids[each] for each in serial.tolist()], object)
         return Retired(np.full(len(serial), partition), t_ms.copy(), np.ascontiguousarray(reached), ids)
 
@@ -242,7 +242,7 @@ class TrendOverlaps:
             state=state, hi_ms=zeros(n_members), clock=zeros(n_members), serial=zeros(n_members), bit=zeros(n_members),
             doubt=zeros(n_members), node_member=zeros(n_nodes), node_state=zeros(n_nodes),
             base_whole=base, base_real=base.view(np.float64), base_scale=np.zeros(len(base), np.int32),
-            adjacent=np.zeros(n_nodes * n_nodes, np.uint8), place=np.full(n_nodes * n_sets, -1, np.int32),
+            adjacent=np.zeros(n_nodes * n_nodes, np.uint8), position=np.full(n_nodes * n_sets, -1, np.int32),
             entry_node=zeros(n_entries), entry_used=zeros(n_entries), entry_may=zeros(n_entries),
             whole=numbers, real=numbers.view(np.float64), scale=np.zeros(len(numbers), np.int32),
             numbering=zeros(n_members + n_nodes),
@@ -254,14 +254,14 @@ class TrendOverlaps:
         return ta.Batch(
             np.arange(n), np.full(n, partition), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
             np.zeros((self._n_columns, n)), np.zeros((int(sizes[ta.N_DERIVED]), n)),
-            np.full((3, n if self._is_told else 0), -1),
+            np.full((3, n if self._has_notice else 0), -1),
         )  # fmt: skip
 
     def _grow(self, each: _Open) -> None:
         """Twice the room of what is full."""
         old = each.overlap
         n_members, n_nodes, n_entries = len(old.hi_ms), len(old.node_member), len(old.entry_node)
-        if old.state[oa.WANTS] == oa.ROOM_FOR_ENTRIES:
+        if old.state[oa.WANTS] == oa.CAPACITY_FOR_ENTRIES:
             n_entries = 2 * n_entries
         else:
             n_members, n_nodes = 2 * n_members, 2 * n_nodes
@@ -271,8 +271,8 @@ class TrendOverlaps:
             if name not in ("state", "adjacent", "numbering"):
                 before = getattr(old, name)
                 getattr(new, name)[: len(before)] = before
-        room = len(old.node_member)
-        new.adjacent.reshape(n_nodes, n_nodes)[:room, :room] = old.adjacent.reshape(room, room)
+        capacity = len(old.node_member)
+        new.adjacent.reshape(n_nodes, n_nodes)[:capacity, :capacity] = old.adjacent.reshape(capacity, capacity)
         for name in ("t_ms", "order", "states", "columns", "derived", "reached"):
             before = getattr(each.members, name)
             getattr(grown.members, name)[..., : before.shape[-1]] = before
@@ -282,7 +282,7 @@ class TrendOverlaps:
 
     def save(self) -> dict[str, pa.Table]:
         """What is held, one partition after the other."""
-        parts = [_Saved.of(each, self._width, self._ids if self._is_told else None) for each in self._open.values()]
+        parts = [_Saved.of(each, self._width, self._ids if self._has_notice else None) for each in self._open.values()]
         return {
             f"overlap_{part.name}": pa.concat_tables([getattr(each, part.name) for each in parts])
             for part in fields(_Saved)
@@ -322,16 +322,16 @@ class TrendOverlaps:
             serials = self._next_serial + np.arange(n_members)
             overlap.serial[:n_members] = serials
             self._next_serial += n_members
-            if self._is_told:
+            if self._has_notice:
                 self._ids.update(zip(serials.tolist(), part.column("id").to_pylist(), strict=True))
             nodes, base = take("nodes", n_nodes), take("base", n_nodes * self._width)
             overlap.node_member[:n_nodes] = nodes.column("member").to_numpy()
             overlap.node_state[:n_nodes] = nodes.column("state").to_numpy()
             overlap.base_whole[: len(base)] = base.column("whole").to_numpy()
             overlap.base_scale[: len(base)] = base.column("scale").to_numpy()
-            room = len(overlap.node_member)
+            capacity = len(overlap.node_member)
             adjacent = take("adjacent", n_nodes * n_nodes).column("how").to_numpy().reshape(n_nodes, n_nodes)
-            overlap.adjacent.reshape(room, room)[:n_nodes, :n_nodes] = adjacent
+            overlap.adjacent.reshape(capacity, capacity)[:n_nodes, :n_nodes] = adjacent
             entries, numbers = take("entries", n_entries), take("numbers", n_entries * self._width)
             for name in _ENTRY:
                 getattr(overlap, name)[:n_entries] = entries.column(name).to_numpy()
@@ -339,7 +339,7 @@ class TrendOverlaps:
                 planes = array.reshape(-1, oa.N_PLANES, self._width)
                 planes[:n_entries, oa.TOTAL] = numbers.column(name).to_numpy().reshape(n_entries, self._width)
             at_set = (overlap.entry_node[:n_entries] << int(state[oa.N_SLOTS])) + overlap.entry_used[:n_entries]
-            overlap.place[at_set] = np.arange(n_entries)
+            overlap.position[at_set] = np.arange(n_entries)
             self._open[int(state[oa.PARTITION])] = each
 
 
@@ -369,8 +369,8 @@ class _Saved:
         if ids is not None:
             named = [ids[serial] for serial in overlap.serial[:n_members].tolist()]
             table = table.append_column("id", pa.array(named, pa.string()))
-        room = len(overlap.node_member)
-        adjacent = overlap.adjacent.reshape(room, room)[:n_nodes, :n_nodes].reshape(-1)
+        capacity = len(overlap.node_member)
+        adjacent = overlap.adjacent.reshape(capacity, capacity)[:n_nodes, :n_nodes].reshape(-1)
         totals = [
             array.reshape(-1, oa.N_PLANES, width)[:n_entries, oa.TOTAL].reshape(-1)
             for array in (overlap.whole, overlap.scale)

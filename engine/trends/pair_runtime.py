@@ -19,7 +19,7 @@ from engine.trends.evidence import Group, Reached, TrendEvidence
 from engine.trends.graph import TrendGraph
 from engine.trends.pairs import PairTotals
 from engine.trends.rows import TrendRows
-from engine.trends.totals import Place, Totals
+from engine.trends.totals import Position, Totals
 
 
 class TrendPairRuntime:
@@ -33,7 +33,7 @@ class TrendPairRuntime:
         }
         self._totals = PairTotals(plan)
         self._rows = TrendRows(plan, plan, interner)
-        self._evidence = PairEvidence(plan) if plan.is_told else None
+        self._evidence = PairEvidence(plan) if plan.has_notice else None
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`: all graphs close the windows that end before the watermark."""
@@ -97,18 +97,18 @@ class _Part:
         self.plan = plan
         self.graph = TrendGraph(plan, interner, limits)
         self.reached = _Noted(())
-        self._closed: Mapping[Place, Totals] = {}
+        self._closed: Mapping[Position, Totals] = {}
         self.graph.add(self, self.reached)
 
     def use(self, graph: TrendGraph, /) -> None:
         """See `engine.trends.graph.Member`."""
         raise AssertionError(f"{graph} is made anew for others, and graphs of pairs are not shared")
 
-    def take(self, found: Mapping[Place, Totals]) -> None:
+    def take(self, found: Mapping[Position, Totals]) -> None:
         """See `engine.trends.graph.Member`."""
         self._closed = found
 
-    def taken(self) -> Mapping[Place, Totals]:
+    def taken(self) -> Mapping[Position, Totals]:
         """The windows that the last step closed."""
         found, self._closed = self._closed, {}
         return found

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 
 from engine.plan.trends.model import NumberKind, TrendPairPlan, TrendPlan
 from engine.trends.numbers import Quantity, calculated, n_bits, simplest
-from engine.trends.totals import Place, Totals
+from engine.trends.totals import Position, Totals
 
-Part = Mapping[Place, Totals]
+Part = Mapping[Position, Totals]
 
 
 class PairTotals:
@@ -30,20 +30,20 @@ class PairTotals:
         self._kinds: list[NumberKind | None] = [None, *(number.kind for number in plan.numbers)]
         self._whole = [True, *(number.is_exact for number in plan.numbers)]
         self._has_limbs = plan.n_limbs > 0
-        self._places = [_places(plan, part) for part in plan.parts]
+        self._positions = [_positions(plan, part) for part in plan.parts]
 
-    def of(self, one: Part, other: Part, both: Part | None) -> dict[Place, Totals]:
+    def of(self, one: Part, other: Part, both: Part | None) -> dict[Position, Totals]:
         """The windows of a step, all that end in it; of groups with a pair."""
-        found: dict[Place, Totals] = {}
-        for place, mine in one.items():
-            its = other.get(place)
+        found: dict[Position, Totals] = {}
+        for position, mine in one.items():
+            its = other.get(position)
             if its is None:
                 continue
-            of_both = None if both is None else both.get(place)
+            of_both = None if both is None else both.get(position)
             own = self._pairs([mine, its] if of_both is None else [mine, its, of_both])
             if own is None:
                 continue
-            window, key = place
+            window, key = position
             group = window, tuple(key[k] for k in self._groups)
             none = Totals.none(len(self._kinds))
             found.setdefault(group, none).add(own, self._kinds, self._whole, exact=self._has_limbs and not own.size)
@@ -59,7 +59,7 @@ class PairTotals:
         numbers: list[Quantity | None] = [self._simplest(count)]
         are_exact = [self._is_exact(parts, 0, count)]
         for k, kind in enumerate(self._kinds[1:], start=1):
-            of_parts = [_number(part, places[k]) for part, places in zip(parts, self._places, strict=False)]
+            of_parts = [_number(part, positions[k]) for part, positions in zip(parts, self._positions, strict=False)]
             if kind in (NumberKind.LEAST, NumberKind.GREATEST):
                 known = [number for number in of_parts if number is not None]
                 numbers.append((min if kind is NumberKind.LEAST else max)(known, default=None))
@@ -78,20 +78,20 @@ class PairTotals:
     def _is_exact(self, parts: Sequence[Totals], k: int, value: Quantity) -> bool:
         """Whether a whole number has been rounded on no way to a value."""
         known = all(
-            part.is_exact[0] and (places[k] < 0 or part.is_exact[places[k]])
-            for part, places in zip(parts, self._places, strict=False)
+            part.is_exact[0] and (positions[k] < 0 or part.is_exact[positions[k]])
+            for part, positions in zip(parts, self._positions, strict=False)
         )
         return known and isinstance(self._simplest(value), int)
 
 
-def _places(plan: TrendPairPlan, part: TrendPlan) -> list[int]:
+def _positions(plan: TrendPairPlan, part: TrendPlan) -> list[int]:
     """Where the numbers of the pair are among those of a part, COUNT(*) first; -1 where its trends have none."""
-    known = {number: place for place, number in enumerate(part.numbers, start=1)}
+    known = {number: position for position, number in enumerate(part.numbers, start=1)}
     return [0, *(known.get(number, -1) for number in plan.numbers)]
 
 
-def _number(part: Totals, place: int) -> Quantity | None:
-    return None if place < 0 else part.numbers[place]
+def _number(part: Totals, position: int) -> Quantity | None:
+    return None if position < 0 else part.numbers[position]
 
 
 def _sum(totals: Sequence[Quantity], n_one: Quantity, n_other: Quantity, n_both: Quantity) -> Quantity:

@@ -18,7 +18,7 @@ from engine.plan.trends.model import Number, NumberKind, TrendRowPlan
 from engine.stream.interner import Interner
 from engine.trends.evidence import TrendEvidence
 from engine.trends.numbers import MOST_WHOLE, Quantity, Scaled, calculated
-from engine.trends.totals import Place, Totals, group_value
+from engine.trends.totals import Position, Totals, group_value
 
 _Value = Quantity | str | bool | None
 
@@ -38,13 +38,13 @@ class TrendRows:
     def __init__(self, plan: TrendRowPlan, shared: TrendRowPlan, interner: Interner) -> None:
         self._plan = plan
         self._interner = interner
-        self._places = [0, *(1 + shared.numbers.index(number) for number in plan.numbers)]
+        self._positions = [0, *(1 + shared.numbers.index(number) for number in plan.numbers)]
 
-    def of(self, found: Mapping[Place, Totals], evidence: TrendEvidence | None = None) -> list[MatchRow]:
+    def of(self, found: Mapping[Position, Totals], evidence: TrendEvidence | None = None) -> list[MatchRow]:
         """The rows by window, then by group; with the events that each is of, where they are kept."""
-        rows = (self._row(window, group, found[window, group]) for window, group in sorted(found, key=self._place))
-        told = (row for row in rows if row is not None)
-        return list(told) if evidence is None else [self._with_events(row, evidence) for row in told]
+        rows = (self._row(window, group, found[window, group]) for window, group in sorted(found, key=self._position))
+        emitted = (row for row in rows if row is not None)
+        return list(emitted) if evidence is None else [self._with_events(row, evidence) for row in emitted]
 
     def _too_large(self, window: int, what: str, size: int, about: str = "") -> UnsupportedQueryError:
         query = self._plan.query
@@ -62,7 +62,7 @@ class TrendRows:
         found = evidence.of(tuple(value for _, value in row.key), row.first_lo_ms // self._plan.slide_ms)
         return replace(row, bindings=found.bindings, n_events=found.n_events)
 
-    def _place(self, at: Place) -> tuple[object, ...]:
+    def _position(self, at: Position) -> tuple[object, ...]:
         window, group = at
         values = [self._group_value(k, value) for k, value in zip(self._plan.groups, group, strict=True)]
         return window, tuple((isinstance(value, str), value) for value in values)
@@ -76,7 +76,7 @@ class TrendRows:
             plan.components[k].attribute: self._group_value(k, value)
             for k, value in zip(plan.groups, group, strict=True)
         }
-        row = _RowValues(plan, key, [totals.numbers[place] for place in self._places])
+        row = _RowValues(plan, key, [totals.numbers[position] for position in self._positions])
         if plan.query.having is not None and row.value(plan.query.having) is not True:
             return None
         if totals.size:
@@ -94,7 +94,7 @@ class TrendRows:
             bindings={},
             confidence=1.0,
             values={name: _shown(value) for name, value in values.items()},
-            exact=all(totals.is_exact[place] for place in self._places) and not row.is_rounded,
+            exact=all(totals.is_exact[position] for position in self._positions) and not row.is_rounded,
             window=(start_ms, start_ms + plan.within_ms),
             expected=_expectation(totals.marks),
         )

@@ -18,7 +18,7 @@ from engine.stream.interner import Interner
 from engine.trends.graph import TrendGraph
 from engine.trends.rows import TrendRows
 from engine.trends.state import joined, know_the_same, part_of
-from engine.trends.totals import Place, Totals
+from engine.trends.totals import Position, Totals
 
 
 class TrendRuntime:
@@ -30,7 +30,7 @@ class TrendRuntime:
         self._interner = interner
         self._n_rejected_more = 0
         """Rejected events of before it had this graph."""
-        self._closed: list[Mapping[Place, Totals]] = []
+        self._closed: list[Mapping[Position, Totals]] = []
         self._graph = TrendGraph(plan, interner, limits or Limits())
         self.use(self._graph)
 
@@ -42,7 +42,7 @@ class TrendRuntime:
         self._rows = TrendRows(self.plan, graph.plan, self._interner)
         graph.add(self, evidence)
 
-    def take(self, found: Mapping[Place, Totals]) -> None:
+    def take(self, found: Mapping[Position, Totals]) -> None:
         """See `engine.trends.graph.Member`."""
         if found:
             self._closed.append(found)
@@ -52,7 +52,7 @@ class TrendRuntime:
         self._graph.part_windows(stream)
         self._graph.advance(stream, watermark_ms)
         closed, self._closed = self._closed, []
-        evidence = self._graph.evidence.get(self.plan.groups) if self.plan.is_told else None
+        evidence = self._graph.evidence.get(self.plan.groups) if self.plan.has_notice else None
         return [row for found in closed for row in self._rows.of(found, evidence)]
 
     def output_watermark_ms(self, watermark_ms: int) -> int:
@@ -76,7 +76,7 @@ class TrendRuntime:
         if mine is its:
             return True
         plan = its.plan
-        is_enough = set(mine.plan.numbers) <= set(plan.numbers) and mine.plan.is_told <= plan.is_told
+        is_enough = set(mine.plan.numbers) <= set(plan.numbers) and mine.plan.has_notice <= plan.has_notice
         if not is_enough:
             if its.is_advanced or its.plan.windows or mine.plan.windows:
                 return False
@@ -106,12 +106,12 @@ class TrendRuntime:
         state, its_plan = other.of_window(self.plan)
         if not know_the_same(state, its_plan, mine.save(), mine.plan):
             return False
-        told, others = mine.evidence.get(groups), other.evidence.get(groups)
-        return told is None or others is None or told.save().equals(others.save())
+        emitted, others = mine.evidence.get(groups), other.evidence.get(groups)
+        return emitted is None or others is None or emitted.save().equals(others.save())
 
     def takes(self) -> Hashable:
         """See `engine.matching.protocol.SharesIntake`."""
-        return "trends", intake_meaning(self.plan), self._graph.plan.is_told
+        return "trends", intake_meaning(self.plan), self._graph.plan.has_notice
 
     def take_with(self, others: Sequence[TrendRuntime]) -> None:
         """See `engine.matching.protocol.SharesIntake`."""
@@ -139,12 +139,12 @@ class TrendRuntime:
         state = part_of(*self._graph.of_window(self.plan), self.plan)
         meta = {**(state["keys"].schema.metadata or {}), b"n_rejected": str(self.n_rejected).encode()}
         state["keys"] = state["keys"].replace_schema_metadata(meta)
-        return {**state, "evidence": self._graph.evidence[self.plan.groups].save()} if self.plan.is_told else state
+        return {**state, "evidence": self._graph.evidence[self.plan.groups].save()} if self.plan.has_notice else state
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """See `Runtime.restore`; of one that shares nothing yet."""
         self._graph.restore(state)
-        if self.plan.is_told:
+        if self.plan.has_notice:
             if "evidence" not in state:
                 raise StateError(f"saved state of {self.plan.name} lacks ['evidence']")
             self._graph.evidence[self.plan.groups].restore(state["evidence"])

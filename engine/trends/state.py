@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.language import ast
 from engine.plan.trends.model import TrendPlan
-from engine.plan.trends.sharing import number_places
+from engine.plan.trends.sharing import number_positions
 
 State = Mapping[str, pa.Table]
 
@@ -26,13 +26,13 @@ _EVENTS = {"waiting": ("ids0",), "overlap_members": ("id", "reached0", "reached1
 def part_of(state: State, shared: TrendPlan, own: TrendPlan) -> dict[str, pa.Table]:
     """What a query has of the state of its graph, whose plan is `shared`."""
     found = dict(state)
-    places = number_places(own, shared)
+    positions = number_positions(own, shared)
     for name in _NUMBERS:
         if name in found and own.numbers != shared.numbers:
-            found[name] = _chosen(found[name], places, shared.n_numbers)
+            found[name] = _chosen(found[name], positions, shared.n_numbers)
     for name, prefix in _COLUMNS.items():
         if name in found:
-            kept = _without(found[name], () if own.is_told else _EVENTS.get(name, ()))
+            kept = _without(found[name], () if own.has_notice else _EVENTS.get(name, ()))
             found[name] = _columns_of([(kept, shared.programs.columns)], own.programs.columns, prefix)
     return found
 
@@ -42,13 +42,13 @@ def joined(one: State, its: TrendPlan, other: State, others: TrendPlan, plan: Tr
     found = dict(one)
     for name in _NUMBERS:
         if name in found:
-            both = ((one[name], number_places(its, plan)), (other[name], number_places(others, plan)))
-            found[name] = _spread(both, its.n_numbers, others.n_numbers, plan.n_numbers)
+            both = ((one[name], number_positions(its, plan)), (other[name], number_positions(others, plan)))
+            found[name] = _widened(both, its.n_numbers, others.n_numbers, plan.n_numbers)
     for name, prefix in _COLUMNS.items():
         if name in found:
             tables = [(one[name], its.programs.columns), (other[name], others.programs.columns)]
             found[name] = _columns_of(tables, plan.programs.columns, prefix)
-            events = next((state for state, own in ((one, its), (other, others)) if own.is_told), one)[name]
+            events = next((state for state, own in ((one, its), (other, others)) if own.has_notice), one)[name]
             for column in _EVENTS.get(name, ()):
                 if column in events.column_names and column not in found[name].column_names:
                     found[name] = found[name].append_column(column, events.column(column))
@@ -63,10 +63,10 @@ def know_the_same(one: State, its: TrendPlan, other: State, others: TrendPlan) -
         programs=replace(
             its.programs, columns=tuple(name for name in its.programs.columns if name in others.programs.columns)
         ),
-        query=replace(its.query, notice=its.query.notice if others.is_told else None),
+        query=replace(its.query, notice=its.query.notice if others.has_notice else None),
     )
     mine, theirs = part_of(one, its, common), part_of(other, others, common)
-    return agree(mine, theirs, counts_events=its.ties is ast.Ties.SOURCE or its.counts_places)
+    return agree(mine, theirs, counts_events=its.ties is ast.Ties.SOURCE or its.counts_positions)
 
 
 def agree(mine: State, theirs: State, *, counts_events: bool) -> bool:
@@ -109,25 +109,25 @@ def _are_open_alike(one: pa.Table, other: pa.Table) -> bool:
     return bool(np.array_equal(live, theirs[0] <= theirs[1]) and np.array_equal(mine[:, live], theirs[:, live]))
 
 
-def _chosen(table: pa.Table, places: np.ndarray, n_numbers: int) -> pa.Table:
+def _chosen(table: pa.Table, positions: np.ndarray, n_numbers: int) -> pa.Table:
     return pa.table(
         {
-            name: table.column(name).to_numpy().reshape(-1, n_numbers)[:, places].reshape(-1)
+            name: table.column(name).to_numpy().reshape(-1, n_numbers)[:, positions].reshape(-1)
             for name in table.column_names
         }
     )
 
 
-def _spread(both: Sequence[tuple[pa.Table, np.ndarray]], n_one: int, n_other: int, n_numbers: int) -> pa.Table:
+def _widened(both: Sequence[tuple[pa.Table, np.ndarray]], n_one: int, n_other: int, n_numbers: int) -> pa.Table:
     found: dict[str, np.ndarray] = {}
     for name in both[0][0].column_names:
         parts = [
-            (table.column(name).to_numpy().reshape(-1, n), places)
-            for (table, places), n in zip(both, (n_one, n_other), strict=True)
+            (table.column(name).to_numpy().reshape(-1, n), positions)
+            for (table, positions), n in zip(both, (n_one, n_other), strict=True)
         ]
         whole = np.empty((len(parts[0][0]), n_numbers), parts[0][0].dtype)
-        for values, places in parts:
-            whole[:, places] = values
+        for values, positions in parts:
+            whole[:, positions] = values
         found[name] = whole.reshape(-1)
     return pa.table(found)
 

@@ -35,18 +35,24 @@ class Indexed(NamedTuple):
     sign: float
 
 
-class IndexedScan(NamedTuple):
-    """A transition that an index serves: its number among scans, the place of its source among stored states, the
-    state that it leads to, what is compared (derived values of the earlier and the later event), how, and the sign of
-    keys."""
+class Values(NamedTuple):
+    """What an inequality compares: derived values of the earlier and the later event, how, and the sign that makes
+    smaller ones admitted."""
 
-    scan: int
-    stored: int
-    target: int
     earlier: int
     later: int
     how: int
     sign: float
+
+
+class BroughtScan(NamedTuple):
+    """A transition under one inequality or two, which events bring ahead: its number among scans, the position of its
+    source among stored states, the state that it leads to, and what is compared."""
+
+    scan: int
+    stored: int
+    target: int
+    by: tuple[Values, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class TrendTables:
     template: ta.Template
     variables: tuple[str, ...]
     indexed: tuple[Indexed, ...]
-    indexed_scans: tuple[IndexedScan, ...]
+    brought_scans: tuple[BroughtScan, ...]
     stored_states: tuple[int, ...]
     keeps_columns: bool
     selection: ta.Selection | None
@@ -102,7 +108,9 @@ class _Builder:
             rows = [self._scan(join) for join in into if join.way is not JoinWay.SUM]
             scans.add(range(len(scan_rows), len(scan_rows) + len(rows)))
             followed = (join.source for join in into if join.way is not JoinWay.SUM)
-            self.scan_of.update(((source, state), len(scan_rows) + place) for place, source in enumerate(followed))
+            self.scan_of.update(
+                ((source, state), len(scan_rows) + position) for position, source in enumerate(followed)
+            )
             scan_rows += rows
         end_channels, end_scans = self._ends(scan_rows)
         for state in range(n):
@@ -133,10 +141,10 @@ class _Builder:
         sizes[ta.N_STORED] = len(self.stored)
         sizes[ta.N_INDEXES] = len(self.indexed)
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
-        sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_places else 0)
+        sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_positions else 0)
         sizes[ta.N_LIMBS] = plan.n_limbs
         sizes[ta.N_LENGTHS] = len(plan.windows)
-        sizes[ta.N_TOLD] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
+        sizes[ta.N_EMITTED] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
         ways = [ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]
         for _ in range((plan.n_numbers - len(ways)) // max(1, plan.n_limbs)):
             ways += [*[LIMB] * (plan.n_limbs - 1), LAST_LIMB]
@@ -170,12 +178,12 @@ class _Builder:
             code=plan.programs.code,
             bounds=plan.programs.bounds,
             constants=constants,
-            told_within=_numbers(within for within, _ in plan.windows),
-            told_slide=_numbers(slide for _, slide in plan.windows),
+            emitted_within=_numbers(within for within, _ in plan.windows),
+            emitted_slide=_numbers(slide for _, slide in plan.windows),
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(
-            template, variables, tuple(self.indexed), self._indexed_scans(), tuple(self.stored), keeps_columns,
+            template, variables, tuple(self.indexed), self._brought_scans(), tuple(self.stored), keeps_columns,
             self._selection(),
         )  # fmt: skip
 
@@ -196,15 +204,15 @@ class _Builder:
             length=np.zeros(len(self.stored), np.int64),
         )
 
-    def _indexed_scans(self) -> tuple[IndexedScan, ...]:
-        found = []
-        for join in self.plan.joins:
-            if join.way is JoinWay.INDEX:
-                (only,) = join.compared
-                scan, stored = self.scan_of[join.source, join.target], self.stored[join.source]
-                what = (only.earlier, only.later, _OPS[only.op], _sign(only.op))
-                found.append(IndexedScan(scan, stored, join.target, *what))
-        return tuple(found)
+    def _brought_scans(self) -> tuple[BroughtScan, ...]:
+        return tuple(
+            BroughtScan(
+                self.scan_of[join.source, join.target], self.stored[join.source], join.target,
+                tuple(Values(each.earlier, each.later, _OPS[each.op], _sign(each.op)) for each in join.compared),
+            )
+            for join in self.plan.joins
+            if join.way in (JoinWay.INDEX, JoinWay.DOMINANCE)
+        )  # fmt: skip
 
     # --------------------------------------------------------------- positive
 
@@ -223,9 +231,9 @@ class _Builder:
         self.stored.setdefault(join.source, len(self.stored))
         compared, programs, cuts = len(self.compared), len(self.programs), len(self.cuts)
         self.compared += [(each.earlier, _OPS[each.op], each.later) for each in join.compared]
-        if self.plan.counts_places:  # a place, and the one before it: see `TrendIntake`
-            place = len(self.plan.derived)
-            self.compared.append((place, opcodes.EQ, place + 1))
+        if self.plan.counts_positions:  # a position, and the one before it: see `TrendIntake`
+            position = len(self.plan.derived)
+            self.compared.append((position, opcodes.EQ, position + 1))
         self.programs += join.programs
         self.cuts += sorted(join.cuts)
         index = -1
@@ -324,4 +332,4 @@ def _table(rows: Sequence[Sequence[int]], width: int) -> Int64Array:
     return np.array(rows, np.int64).reshape(len(rows), width)
 
 
-__all__ = ["Indexed", "IndexedScan", "TrendTables", "trend_tables"]
+__all__ = ["BroughtScan", "Indexed", "TrendTables", "Values", "trend_tables"]

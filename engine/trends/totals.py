@@ -17,7 +17,7 @@ from engine.trends.numbers import Quantity, calculated, n_bits, number_of, whole
 SPARE_BITS = 2
 """Beyond those of EXACT limbs hold so many for sure: the size of what has been rounded may be one too large."""
 
-Place = tuple[int, tuple[float, ...]]
+Position = tuple[int, tuple[float, ...]]
 """A window and the values of a group, as keys have them."""
 
 
@@ -59,7 +59,7 @@ class TrendTotals:
         self._groups = list(groups)
         self._kinds = [None, *(number.kind for number in plan.numbers)]
         self._whole = [True, *(number.is_exact for number in plan.numbers)]
-        self.found: dict[Place, Totals] = {}
+        self.found: dict[Position, Totals] = {}
 
     def add(self, results: ta.Results, keys: KeyTable) -> None:
         """Take the windows of partitions; those of one group are put together."""
@@ -79,10 +79,10 @@ class TrendTotals:
             if has_limbs:
                 numbers = self._exact(numbers, whole[at : at + width])
                 size = 0
-            place = (window, tuple(groups[row]))
+            position = (window, tuple(groups[row]))
             are_exact = [not self._whole[k] or has_limbs or scale[at + k] == 0 for k in range(n_numbers)]
             own = Totals(numbers, are_exact, marks[row], size)
-            self.found.setdefault(place, Totals.none(n_numbers)).add(own, self._kinds, self._whole, exact=has_limbs)
+            self.found.setdefault(position, Totals.none(n_numbers)).add(own, self._kinds, self._whole, exact=has_limbs)
 
     def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
         if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
@@ -125,4 +125,4 @@ def _joined(kind: NumberKind | None, one: Quantity | None, other: Quantity | Non
     return calculated("+", one, other, exact=exact)
 
 
-__all__ = ["SPARE_BITS", "Place", "Totals", "TrendTotals", "group_value", "groups_of"]
+__all__ = ["SPARE_BITS", "Position", "Totals", "TrendTotals", "group_value", "groups_of"]

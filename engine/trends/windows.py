@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.events import FOREVER_MS, Int64Array
 from engine.language import ast
 from engine.plan.trends.model import TrendPlan
-from engine.plan.trends.sharing import number_places
+from engine.plan.trends.sharing import number_positions
 from engine.plan.trends.windows import Window, of_window
 from engine.trends.state import State, agree, part_of
 
@@ -161,7 +161,7 @@ def _is_that(found: State, shared: TrendPlan, part: OfWindow) -> bool:
     """Whether a part is what is cut out of the whole."""
     hi_ms = _column(part.state["waiting"], "hi_ms")
     own = cut(found, shared, part.window, int(hi_ms.min()) - 1 if len(hi_ms) else FOREVER_MS)
-    counts_events = shared.ties is ast.Ties.SOURCE or shared.counts_places
+    counts_events = shared.ties is ast.Ties.SOURCE or shared.counts_positions
     mine = part_of(own, of_window(shared, part.window), part.plan)
     return agree(mine, part.state, counts_events=counts_events)
 
@@ -207,13 +207,13 @@ def _all_sums(parts: Sequence[OfWindow], shared: TrendPlan, opened: Sequence[tup
     for name in _SUMS:
         whole = None
         for part, (first, last) in zip(parts, opened, strict=True):
-            layout, places = _Layout(shared, part.window), number_places(part.plan, shared)
-            own = _by_partition(_column(part.state["sums"], name), len(first), layout.n_windows, len(places))
+            layout, positions = _Layout(shared, part.window), number_positions(part.plan, shared)
+            own = _by_partition(_column(part.state["sums"], name), len(first), layout.n_windows, len(positions))
             if whole is None:
                 whole = np.zeros((len(first), own.shape[1], layout.n_shared, shared.n_numbers), own.dtype)
             for partition, window, begin in _open(layout, first, last):
                 numbers = whole[partition, :, begin % layout.n_shared]
-                numbers[:, :, places] = own[partition, :, window % layout.n_windows]
+                numbers[:, :, positions] = own[partition, :, window % layout.n_windows]
                 whole[partition, :, begin % layout.n_shared] = numbers
         assert whole is not None
         found[name] = whole.reshape(-1)
@@ -227,8 +227,8 @@ def _all_vertices(parts: Sequence[OfWindow], shared: TrendPlan) -> dict[str, pa.
         length, order = _column(part.state["regions"], "length"), _column(part.state["vertices"], "order")
         region = np.repeat(np.arange(len(length)), length)
         is_next = (np.diff(region, prepend=-1) != 0) | (np.diff(order, prepend=0) != 0)
-        place = np.arange(len(order)) - np.maximum.accumulate(np.where(is_next, np.arange(len(order)), 0))
-        keys.append(np.stack([region, order, place], axis=1))
+        position = np.arange(len(order)) - np.maximum.accumulate(np.where(is_next, np.arange(len(order)), 0))
+        keys.append(np.stack([region, order, position], axis=1))
     events, rows = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     bounds = np.cumsum([0, *map(len, keys)])
     at = [rows.reshape(-1)[begin:end] for begin, end in itertools.pairwise(bounds)]
@@ -246,12 +246,12 @@ def _all_vertices(parts: Sequence[OfWindow], shared: TrendPlan) -> dict[str, pa.
         kind = _column(parts[0].state["numbers"], name).dtype
         whole = np.zeros((len(events), shared.n_windows, shared.n_numbers), kind)
         for part, where, (first_own, last_own) in zip(parts, at, own_windows, strict=True):
-            layout, places = _Layout(shared, part.window), number_places(part.plan, shared)
-            own_numbers = _column(part.state["numbers"], name).reshape(-1, layout.n_windows, len(places))
+            layout, positions = _Layout(shared, part.window), number_positions(part.plan, shared)
+            own_numbers = _column(part.state["numbers"], name).reshape(-1, layout.n_windows, len(positions))
             for of_part, window, begin in _open(layout, first_own, last_own):
                 event = where[of_part]
                 some = whole[event, begin - first[event]]
-                some[:, places] = own_numbers[of_part, window - first_own[of_part]]
+                some[:, positions] = own_numbers[of_part, window - first_own[of_part]]
                 whole[event, begin - first[event]] = some
         numbers[name] = whole.reshape(-1)
     tables = [(part.state["vertices"], part.plan.programs.columns) for part in parts]
@@ -276,7 +276,7 @@ def _all_columns(
     prefix: str,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """The columns of events by number, and the others but those that tell windows, each from the tables that have it,
-    whose rows are at these places."""
+    whose rows are at these positions."""
     found: dict[str, np.ndarray] = {}
     for (table, names), where in zip(tables, at, strict=True):
         for column in table.column_names:

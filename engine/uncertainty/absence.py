@@ -3,7 +3,7 @@
 A negated part is in its place when the demands about its events all hold: its own order, after what precedes it and
 before what follows it. Parts that share no event are independent once the times of the match are given, so each such
 group is a factor over the times that bound it. A single negated event in one place is a sum of two tails; where several
-parts share events, or one event has several places, the factor is made by inclusion and exclusion.
+parts share events, or one event has several positions, the factor is made by inclusion and exclusion.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class _Joint:
         return found.values.reshape(shape)
 
     def _outside(self, part: Part, number: int) -> Table:
-        """P(a single event is before all that its place allows or after it), given the times that bound the place."""
+        """P(a single event is before all that its place allows or after it), given the times that bound the
+        position."""
         time = self._times[number]
         over = tuple(sorted({n for d in part for n in (d.before, d.after)} - {number}))
         self._budget.spend(math.prod(len(self._times[other].shares) for other in over))

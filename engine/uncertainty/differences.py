@@ -1,6 +1,6 @@
 """P(differences of independent times are as demanded), by eliminating one time after the other (exact).
 
-A partial order of events, a window between several first and last ones, and the place of a negated event are all
+A partial order of events, a window between several first and last ones, and the position of a negated event are all
 demands `t_after - t_before >= least_ms` between times that are independent. The joint distribution is summed out time
 by time (variable elimination): where a time has one neighbour that is a running sum over milliseconds, where it has k
 neighbours a table of k axes. So the cost of a tree of demands is the sum of the intervals' lengths, that of a cycle the
@@ -206,7 +206,7 @@ def _before(values: Float64Array) -> Float64Array:
 
 
 def _picked(sums: Float64Array, at: Any) -> Any:
-    """sums[at[x, y, ...], x, y, ...], an axis of length one meaning every place of it."""
+    """sums[at[x, y, ...], x, y, ...], an axis of length one meaning every position of it."""
     axes = []
     for axis, length in enumerate(sums.shape[1:]):
         shape = [1] * (sums.ndim - 1)

@@ -18,7 +18,7 @@ from engine.uncertainty.sampled import N_WORLDS, share_of_worlds
 from engine.uncertainty.union_probability import Matches, OutOfWorkError, UnionProbability, components
 
 WORK_LIMIT = 5_000
-"""Matches looked at, given times of others, before bounds take the place of the exact result: about 0.3 s."""
+"""Matches looked at, given times of others, before bounds take the position of the exact result: about 0.3 s."""
 
 MAX_MATCHES = 200
 """More matches than this are not compared with each other: those left over only raise the upper bound."""

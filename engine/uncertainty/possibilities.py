@@ -3,7 +3,7 @@
 Every condition is a difference of two times: `x before y` is t_x - t_y <= -1, a window t_last - t_first <= WITHIN; a
 bound of one time is one against ORIGIN, whose time is 0. What holds in every world is no condition any more, so that a
 match without conditions is certain. The absence of a negated event is a choice: it is at or before what is left of its
-place, or at or after what is right of it.
+position, or at or after what is right of it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def united(several: Iterable[Possibilities]) -> Possibilities:
 
 @dataclass(frozen=True)
 class Negated:
-    """A negated event and its place: between `gap` and `gap + 1` of the match, -1 before the first, n - 1 after the
+    """A negated event and its position: between `gap` and `gap + 1` of the match, -1 before the first, n - 1 after the
     last event; there it reaches a window back from the last or on from the first."""
 
     event: TimedEvent

@@ -39,8 +39,8 @@ def _drawn(times: TimeDistribution, n: int, random: np.random.Generator) -> Int6
     if times.weights is None:
         return random.integers(times.lo_ms, times.hi_ms, n, endpoint=True)
     sums = np.cumsum(times.weights)
-    places = np.searchsorted(sums, random.random(n) * sums[-1], side="right")
-    return np.asarray(times.lo_ms + np.minimum(places, len(sums) - 1), np.int64)
+    positions = np.searchsorted(sums, random.random(n) * sums[-1], side="right")
+    return np.asarray(times.lo_ms + np.minimum(positions, len(sums) - 1), np.int64)
 
 
 def _any_of(matches: Sequence[PossibleMatch], drawn: Mapping[str, Int64Array], n: int) -> BoolArray:

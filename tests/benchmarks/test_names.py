@@ -18,7 +18,7 @@ def _defines_main(path: Path) -> bool:
 
 def test_names_are_those_of_all_folders() -> None:
     """What is called `tables` or `measure` is none: it has nothing to run."""
-    suites = {"imprecise", "precise", "shedding", "spark"}
+    suites = {"imprecise", "precise", "shedding", "spark", "trend_figures"}
     modules = [
         path
         for path in benchmarks.FOLDER.glob("*/*.py")

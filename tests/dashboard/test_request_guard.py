@@ -24,10 +24,10 @@ class Server:
     """Stands for Streamlit's: answers everything, to everybody who likes to read it."""
 
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    n_asked: int = 0
+    n_requested: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.n_asked += 1
+        self.n_requested += 1
         if scope["type"] == "websocket":
             await send({"type": "websocket.accept"})
         elif scope["type"] == "http":
@@ -110,7 +110,7 @@ def test_own_pages_and_tools_have_the_websocket(headers: dict[str, str], scheme:
 def test_others_have_no_websocket(headers: dict[str, str], scheme: str) -> None:
     server = Server()
     assert not is_connected(headers, scheme=scheme, server=server)
-    assert server.n_asked == 0
+    assert server.n_requested == 0
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_others_have_no_websocket(headers: dict[str, str], scheme: str) -> None:
 def test_pages_of_other_origins_link_here_and_do_no_more(headers: dict[str, str], method: str, expected: int) -> None:
     server = Server()
     assert status(headers, method=method, server=server) == expected
-    assert server.n_asked == (expected == 200)
+    assert server.n_requested == (expected == 200)
 
 
 def test_health_has_no_name_but_an_origin() -> None:
@@ -186,7 +186,7 @@ def test_only_what_never_changes_is_kept(given: str, expected: str) -> None:
 def test_what_no_page_needs_is_not_there(path: str) -> None:
     server = Server()
     assert status({"host": OWN}, path=f"/cep/_stcore/{path}", method="POST", server=server) == 404
-    assert server.n_asked == 0
+    assert server.n_requested == 0
     assert status({"host": OWN}, path="/metrics", server=server) == 200
 
 
@@ -216,4 +216,4 @@ def test_the_policy_names_no_other_server_and_one_unsafe_word() -> None:
 def test_the_life_of_the_server_is_not_guarded() -> None:
     server = Server()
     assert ask({}, kind="lifespan", server=server) == []
-    assert server.n_asked == 1
+    assert server.n_requested == 1

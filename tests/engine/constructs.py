@@ -53,6 +53,7 @@ CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
     "first": r"v\d\[1\]",
     "last": r"\.len\]",
     "running aggregate": r"\[\.\.i-1\]",
+    "values that repeat": r"repeats\(",
     "aggregate but the last": r"\.len-1\]",
     "the first but the last": r"first\(v\d\[\.\.v\d\.len-1",
     "aggregate": r"(min|max|sum|avg|first|last)\(v\d\[\]",

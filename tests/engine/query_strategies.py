@@ -230,6 +230,8 @@ _LIST = (
     "{v}[{v}.len].y {op} {h}",
     "{v}[i].x {op} {f}({v}[..i-1].x)",
     "{v}[i].x > max({v}[..i-1].x)",
+    "repeats({v}[..i-1].x) = 0",
+    "repeats({v}[..i-1].s) {op} 1",
     "{v}[i].x <= min({v}[..i-1].x)",
     "{f}({v}[].x) {op} {n}",
     "count({v}[]) >= 2",

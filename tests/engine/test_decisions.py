@@ -1,4 +1,4 @@
-"""How a query is evaluated is decided in one place: elsewhere nobody asks what kind of plan or runtime there is."""
+"""How a query is evaluated is decided in one position: elsewhere nobody asks what kind of plan or runtime there is."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def kinds_asked_for(source: str) -> Iterator[str]:
 
 
 def test_nobody_else_asks_for_a_kind_of_plan_or_runtime() -> None:
-    asked = {
+    requested = {
         str(path.relative_to(HOME)): found
         for path in HOME.rglob("*.py")
         if not str(path.relative_to(HOME)).startswith(DECIDES)
         if (found := list(kinds_asked_for(path.read_text())))
     }
-    assert asked == {}
+    assert requested == {}
     assert list(kinds_asked_for("isinstance(plan, SequencePlan | AutomatonPlan)")) == ["SequencePlan", "AutomatonPlan"]
 
 

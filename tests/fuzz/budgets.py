@@ -79,8 +79,8 @@ def load_budgeted(folder: Path) -> Budgeted | None:
     """What `Budgeted.save` wrote; None for a case of another kind."""
     if not (folder / _FILE).exists():
         return None
-    told = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-    return Budgeted(load(folder), told["work_budget"])
+    emitted = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    return Budgeted(load(folder), emitted["work_budget"])
 
 
 @st.composite
@@ -124,8 +124,8 @@ def difference(budgeted: Budgeted) -> Finding | None:
                 if has_partial_keys or is_mixed
                 else _compared(found, whole, cut, is_top=any(q.top_k is not None for q in forms.values()))
             )
-            or _told(found[whole], unbounded, whole, forms)
-            or _told(braked, unbounded, _BRAKED, forms)
+            or _retired(found[whole], unbounded, whole, forms)
+            or _retired(braked, unbounded, _BRAKED, forms)
         )
         if finding is not None:
             return finding
@@ -143,7 +143,7 @@ def _compared(found: Mapping[Way, Outcome], whole: Way, cut: Way, *, is_top: boo
     return Finding(f"{cut.name}, budget", whole.name, message)
 
 
-def _told(found: Outcome, unbounded: Outcome, way: Way, forms: Mapping[str, ast.Query]) -> Finding | None:
+def _retired(found: Outcome, unbounded: Outcome, way: Way, forms: Mapping[str, ast.Query]) -> Finding | None:
     """Against the search without bounds."""
     known = {_match(row) for row in unbounded.rows}
     missing = Counter(map(_said, unbounded.rows)) - Counter(map(_said, found.rows))

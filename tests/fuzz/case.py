@@ -49,14 +49,14 @@ class FuzzCase:
             (folder / f"{name}.cep").write_text(text.rstrip() + "\n", encoding="utf-8")
         rows = [_as_json(row) for row in self.stream.sorted().rows()]
         (folder / _EVENTS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        told = {
+        emitted = {
             "queries": list(self.setting.texts),
             "parameters": self.setting.parameters,
             "watermarks": self.watermarks,
             "piece_of": self.piece_of,
             "restarts": sorted(self.restarts),
         }
-        (folder / _CASE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        (folder / _CASE).write_text(json.dumps(emitted, indent=1) + "\n", encoding="utf-8")
 
     def __str__(self) -> str:
         """For people: queries, one line per event, pieces."""
@@ -83,13 +83,13 @@ def of_parts(setting: Setting, parts: Sequence[Delivery], restarts: frozenset[in
 
 def load(folder: Path) -> FuzzCase:
     """What `FuzzCase.save` wrote."""
-    told = json.loads((folder / _CASE).read_text(encoding="utf-8"))
-    texts = {name: (folder / f"{name}.cep").read_text(encoding="utf-8") for name in told["queries"]}
+    emitted = json.loads((folder / _CASE).read_text(encoding="utf-8"))
+    texts = {name: (folder / f"{name}.cep").read_text(encoding="utf-8") for name in emitted["queries"]}
     stream = EventBatch.empty()
     if (folder / _EVENTS).stat().st_size:
         stream = load_events(*read_event_file(str(folder / _EVENTS)), SCHEMA).batch
-    setting = Setting(texts, told["parameters"])
-    return FuzzCase(setting, stream, tuple(told["watermarks"]), told["piece_of"], frozenset(told["restarts"]))
+    setting = Setting(texts, emitted["parameters"])
+    return FuzzCase(setting, stream, tuple(emitted["watermarks"]), emitted["piece_of"], frozenset(emitted["restarts"]))
 
 
 def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:

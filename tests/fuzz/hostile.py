@@ -110,8 +110,8 @@ class Hostile:
         return found
 
     def __str__(self) -> str:
-        told = {name: value for name, value in asdict(self).items() if name != "text"}
-        return f"{self.text}\n{N_EVENTS} events: {told}"
+        emitted = {name: value for name, value in asdict(self).items() if name != "text"}
+        return f"{self.text}\n{N_EVENTS} events: {emitted}"
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class Cost:
     is_stopped: bool = False
 
     def __str__(self) -> str:
-        told = ", cut" if self.is_cut else ""
-        return f"{self.seconds:.1f} s of processor time, {self.mib:.0f} MiB, {self.n_rows} rows{told}"
+        emitted = ", cut" if self.is_cut else ""
+        return f"{self.seconds:.1f} s of processor time, {self.mib:.0f} MiB, {self.n_rows} rows{emitted}"
 
 
 def over(cost: Cost | str | None) -> str | None:
@@ -146,8 +146,8 @@ def over(cost: Cost | str | None) -> str | None:
 
 def load_hostile(folder: Path) -> Hostile | None:
     """What `save` wrote; None for a case of another kind."""
-    told = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-    return Hostile(**told["hostile"]) if "hostile" in told else None
+    emitted = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    return Hostile(**emitted["hostile"]) if "hostile" in emitted else None
 
 
 def cost_of(hostile: Hostile) -> Cost | str | None:
@@ -173,20 +173,20 @@ def _in_own_process(query: CompiledQuery, hostile: Hostile) -> Cost | str:
             resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MIB << 20, _MOST_MIB << 20))
             resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
             try:
-                told = json.dumps(_measured(query, hostile))
+                emitted = json.dumps(_measured(query, hostile))
             except Exception:  # noqa: BLE001  # told as a finding
-                told = json.dumps(traceback.format_exc())
-            os.write(writing, told.encode()[-_PIPE:])
+                emitted = json.dumps(traceback.format_exc())
+            os.write(writing, emitted.encode()[-_PIPE:])
             status = 0
         finally:
             os._exit(status)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        told = pipe.read().decode()
+        emitted = pipe.read().decode()
     _, status = os.waitpid(child, 0)
     if status:
         return f"no end after {_MOST_SECONDS} s" if os.WTERMSIG(status) in _ENDED else f"ended with status {status}"
-    answer = json.loads(told)
+    answer = json.loads(emitted)
     return answer if isinstance(answer, str) else Cost(*answer)
 
 

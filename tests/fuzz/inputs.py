@@ -46,7 +46,7 @@ _QUERY_TEXTS = st.one_of(GARBAGE, mutated_queries(st.sampled_from(QUERIES)), mut
 
 def look_at_query(text: str) -> None:
     """A query with a plan and a printed form that is the same query, or an error in printable lines."""
-    told = ""
+    emitted = ""
     try:
         parsed = parse(text)
         assert parse(print_query(parsed)) == parsed
@@ -54,8 +54,8 @@ def look_at_query(text: str) -> None:
         assert compiled.explain()
         assert compiled.dot()
     except QueryError as error:
-        told = str(error)
-    assert all(line.isprintable() for line in told.split("\n")), repr(told)
+        emitted = str(error)
+    assert all(line.isprintable() for line in emitted.split("\n")), repr(emitted)
 
 
 # --------------------------------------------------------------- parameters
@@ -160,10 +160,12 @@ def look_at_file(drawn: tuple[str, bytes]) -> None:
         query, events = Path(folder, "query.cep"), Path(folder, "events")
         query.write_text(text, encoding="utf-8")
         events.write_bytes(data)
-        told = {runtime: run_match(str(query), str(events), runtime) for runtime in ("compiled", "oracle", "automaton")}
-        assert len({result.exit_code for result in told.values()}) == 1, told
-        assert all(result.message for result in told.values() if result.exit_code == 2)
-        assert len({len(result.rows) for result in told.values()}) == 1, told
+        emitted = {
+            runtime: run_match(str(query), str(events), runtime) for runtime in ("compiled", "oracle", "automaton")
+        }
+        assert len({result.exit_code for result in emitted.values()}) == 1, emitted
+        assert all(result.message for result in emitted.values() if result.exit_code == 2)
+        assert len({len(result.rows) for result in emitted.values()}) == 1, emitted
 
 
 PROBES: Mapping[str, Probe] = {

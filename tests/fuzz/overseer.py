@@ -25,12 +25,12 @@ HANG_SECONDS = 300.0
 _MOST_BEGUN = 20
 
 
-def work(order: Order, told: Any) -> None:
+def work(order: Order, emitted: Any) -> None:
     """What a process of the search does."""
     faulthandler.enable()
     os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
     warm_ways()
-    Search(order, told.put).run()
+    Search(order, emitted.put).run()
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Overseer:
         self._folder = folder
         self._context = multiprocessing.get_context("spawn")
         self._n_workers = n_workers
-        self._told: Any = self._context.Queue()
+        self._retired: Any = self._context.Queue()
         self._started = time.monotonic()
         self._n_begun = 0
         self._tally = Tally()
@@ -70,7 +70,7 @@ class Overseer:
         first = (place * len(self._fields) // self._n_workers + begun) % len(self._fields)
         fields = [*self._fields[first:], *self._fields[:first]]
         order = Order(self._seed + number, left, fields, self._without, self._folder, current)
-        process = self._context.Process(target=work, args=(order, self._told), daemon=True)
+        process = self._context.Process(target=work, args=(order, self._retired), daemon=True)
         process.start()
         return _Worker(number, process, current)
 
@@ -93,11 +93,11 @@ class Overseer:
     def _listen(self, seconds: float) -> None:
         try:
             while True:
-                told = self._told.get(timeout=seconds)
-                if isinstance(told, Tally):
-                    self._tally.merge(told)
+                emitted = self._retired.get(timeout=seconds)
+                if isinstance(emitted, Tally):
+                    self._tally.merge(emitted)
                 else:
-                    self._tell(told)
+                    self._tell(emitted)
         except queue.Empty:
             pass
 

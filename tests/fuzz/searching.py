@@ -161,15 +161,15 @@ class Search:
             with each_drawn_anew():
                 look()
         except Exception:  # noqa: BLE001  # told as a finding
-            told = traceback.format_exc()
-            place = name, (name, told.strip().rsplit("\n", 1)[-1])
+            emitted = traceback.format_exc()
+            place = name, (name, emitted.strip().rsplit("\n", 1)[-1])
             self._alike[place] += 1
             if self._alike[place] <= MOST_ALIKE:
                 folder = self._order.folder / f"found-{name.replace(' ', '-')}-{number}"
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / "finding.txt").write_text(told, encoding="utf-8", errors="backslashreplace")
+                (folder / "finding.txt").write_text(emitted, encoding="utf-8", errors="backslashreplace")
                 after = time.monotonic() - self._started
-                self._tell(Found(Finding(name, "an answer or an error", told), name, after, folder, ""))
+                self._tell(Found(Finding(name, "an answer or an error", emitted), name, after, folder, ""))
 
     def budgets(self, name: str, number: int) -> None:
         """A few cases with small budgets, drawn from this number."""

@@ -73,14 +73,14 @@ def _forgetful(way: Way, *given: object) -> Outcome:
 
 
 def test_a_difference_under_a_budget_is_found_saved_and_repeated(tmp_path: Path) -> None:
-    told: list[Found | Tally] = []
-    search = Search(Order(3, 600.0, [], (), tmp_path, tmp_path / "current"), told.append)
+    emitted: list[Found | Tally] = []
+    search = Search(Order(3, 600.0, [], (), tmp_path, tmp_path / "current"), emitted.append)
     with patch("tests.fuzz.budgets.outcome_by", _forgetful):
         number = 0
-        while not told:
+        while not emitted:
             search.budgets("output, small budget", number)
             number += 1
-        (found, *_) = told
+        (found, *_) = emitted
         assert isinstance(found, Found)
         assert repeat(found.folder) == 1
     assert isinstance(load_saved(found.folder), Budgeted)
@@ -88,14 +88,14 @@ def test_a_difference_under_a_budget_is_found_saved_and_repeated(tmp_path: Path)
 
 
 def test_what_costs_too_much_is_found_saved_and_repeated(tmp_path: Path) -> None:
-    told: list[Found | Tally] = []
-    search = Search(Order(3, 600.0, [], (), tmp_path, tmp_path / "current"), told.append)
+    emitted: list[Found | Tally] = []
+    search = Search(Order(3, 600.0, [], (), tmp_path, tmp_path / "current"), emitted.append)
     with (
         patch("tests.fuzz.hostile.MIB", 1),
         patch.multiple("tests.fuzz.searching", SHRINK_SECONDS=0.0, HOSTILE_PER_ROUND=2),
     ):
         search.burden("hostile", 1)
-        (found, *_) = told
+        (found, *_) = emitted
         assert isinstance(found, Found)
         assert found.finding.message.startswith("memory")
         assert repeat(found.folder) == 1

@@ -84,15 +84,15 @@ def _without_kleene_of_two(
 
 
 def test_a_fault_is_found_shrunk_and_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[Found | Tally] = []
+    emitted: list[Found | Tally] = []
     order = Order(3, 600.0, ["plain"], (), tmp_path, tmp_path / "current")
     with patch("tests.fuzz.checking.rows_by", _without_kleene_of_two):
-        search = Search(order, told.append)
+        search = Search(order, emitted.append)
         number = 0
-        while not told:
+        while not emitted:
             search.round("plain", number)
             number += 1
-        (found, *_) = told
+        (found, *_) = emitted
         assert isinstance(found, Found)
         assert (found.finding.way, found.finding.against) == ("automaton", "oracle")
         assert len(load(found.folder).stream) <= 3  # two in the list, one more where another part must have one

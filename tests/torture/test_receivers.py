@@ -23,6 +23,14 @@ def test_a_receiver_that_takes_one_message_in_three_seconds(tmp_path: Path) -> N
     assert judged(seen) == []
 
 
+@pytest.mark.parametrize(("name", "harm"), [("down 5 min", {"down_s": 300}), ("429", {"pause_s": 3})])
+def test_the_same_through_routes(tmp_path: Path, name: str, harm: dict[str, int]) -> None:
+    seen = tried(name, tmp_path / "store", 1, **harm, alerts_per_s=0.3, routed=True)
+    print(seen)
+    assert judged(seen) == []
+    assert 2 * seen.n_escalated > seen.n_alerts > 30
+
+
 def test_p95() -> None:
     assert p95([1.0]) == 1
     assert p95([float(n) for n in range(100)]) == 94
@@ -32,6 +40,7 @@ def test_p95() -> None:
 @pytest.mark.in_turn(of=3)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "apprise"])
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_service_that_is_not_well_is_told_when_it_is(tmp_path: Path, kind: str, harm: str) -> None:
-    seen = tried_kind(kind, harm, tmp_path / "store")
+@pytest.mark.parametrize("routed", [False, True])
+def test_a_service_that_is_not_well_is_told_when_it_is(tmp_path: Path, kind: str, harm: str, *, routed: bool) -> None:
+    seen = tried_kind(kind, harm, tmp_path / "store", routed=routed)
     assert seen.failures() == []

@@ -28,6 +28,7 @@ from engine.kernels.automaton.tables import (
     ONLY,
     PREVIOUS_OF,
     PROGRAM,
+    REPEATS,
     STDDEV,
     STEPPING,
     TERM_COLUMN,
@@ -48,7 +49,7 @@ from engine.kernels.compile.ways import leaf
 from engine.kernels.programs.opcodes import TRUE
 from engine.kernels.programs.predicates import evaluate
 
-LOOKS_PER_VALUE = 256
+VISITS_PER_VALUE = 256
 """Looks at events in the time that a value takes whose terms are known."""
 
 
@@ -130,6 +131,24 @@ def _nth(chain, n, variable, depth, number):
 
 
 @leaf
+def _repeats(columns, chain, n, variable, column, depth, i):
+    """How many of the first i - 1 events of a list have the value of event i; NaN where it has none."""
+    variables, rows = chain.variables, chain.rows
+    value = columns[column, _nth(chain, n, variable, depth, i)]
+    if math.isnan(value):
+        return np.nan
+    n_events, n_equal = 1, 0
+    for at in range(n):
+        if n_events >= i:
+            break
+        if variables[at] == variable and (depth == 0 or _is_in(chain.iterations, chain.context, at, depth)):
+            n_events += 1
+            if columns[column, rows[at]] == value:
+                n_equal += 1
+    return float(n_equal)
+
+
+@leaf
 def _load_terms(tables, columns, chain, n, condition, i):
     """Find the terms for this i; False when one is about a variable without an event, and not a count."""
     first = tables.conditions[condition, TERMS]
@@ -149,6 +168,9 @@ def _load_terms(tables, columns, chain, n, condition, i):
             chain.term_rows[t - first] = _nth(chain, n, variable, depth, i)
         elif kind == PREVIOUS_OF:
             chain.term_rows[t - first] = _nth(chain, n, variable, depth, i - 1)
+        elif kind == REPEATS:
+            column = tables.terms[t, TERM_COLUMN]
+            chain.term_values[t - first] = _repeats(columns, chain, n, variable, column, depth, i)
         else:
             most = UNBOUNDED
             if tables.terms[t, TERM_RANGE] == UP_TO_CURRENT:
@@ -241,19 +263,28 @@ def _is_repeated(tables, chain, condition, at, n_groups):
 
 
 @leaf
-def add_looks(tables, first, end, looks):
+def add_visits(tables, first, end, visits):
     """Add to looks, int64 (3,), what checks first to end - 1 cost at most: looks[0] + n * looks[1] + n * n * looks[2]
     looks at events, of a chain of n events."""
     for k in range(first, end):
         condition, newest = tables.checks[k, CHECKED], tables.checks[k, NEWEST] != 0
         n_groups = tables.conditions[condition, CONTEXT_END] - tables.conditions[condition, CONTEXT]
-        add_looks_of(tables, condition, looks)
+        add_visits_of(tables, condition, visits)
         if (tables.conditions[condition, STEPPING] >= 0 and not newest) or tables.checks[k, DEPTH] < n_groups:
-            looks[2] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])
+            visits[2] += _passes(tables, condition)
 
 
 @leaf
-def add_looks_of(tables, condition, looks):
+def add_visits_of(tables, condition, visits):
     """The same for the value of one condition's program."""
-    looks[0] += LOOKS_PER_VALUE
-    looks[1] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])
+    visits[0] += VISITS_PER_VALUE
+    visits[1] += _passes(tables, condition)
+
+
+@leaf
+def _passes(tables, condition):
+    """How often the terms of a condition go through the chain at most."""
+    n = 0
+    for t in range(tables.conditions[condition, TERMS], tables.conditions[condition, TERMS_END]):
+        n += 3 if tables.terms[t, TERM_KIND] == REPEATS else 2
+    return n

@@ -70,7 +70,7 @@ def put(tables, chain, n, edge, row):
 
 @leaf
 def _time_of(tables, store, row):
-    """The time that ties are about; t_ms are places in windows of events."""
+    """The time that ties are about; t_ms are positions in windows of events."""
     column = tables.scalars[TIME_COLUMN]
     return store.t_ms[row] if column < 0 else np.int64(store.columns[column, row])
 
@@ -198,7 +198,7 @@ def gather(store, partition, start_row, end_row, out):
 
 @leaf
 def _left_of(tables, chain, n_before, negation, counters):
-    """Which of the first events of the chain bounds the place of a negated pattern on the left, -1 for none: the
+    """Which of the first events of the chain bounds the position of a negated pattern on the left, -1 for none: the
     latest that does not belong to another operand of an AND around it."""
     first, last = tables.negations[negation, BESIDE], tables.negations[negation, BESIDE_END]
     for at in range(n_before - 1, -1, -1):
@@ -222,8 +222,8 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m, work):
 
     work: int64 (1,), search steps that are left; below 0 the search has been given up, and the answer is no.
     """
-    room = n + m + 1
-    while chain.rows.shape[0] < room:
+    capacity = n + m + 1
+    while chain.rows.shape[0] < capacity:
         chain = longer_chain(tables, chain, n)
     saved = chain.counters[n].copy()
     chain.counters[n, :] = counters
@@ -260,7 +260,7 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m, work):
 
 @kernel
 def _is_violated(tables, store, chain, n, partition, negation, left, right, counters, work):
-    """Whether a negated pattern is in its place: after event `left` of the match of n events and before `right`;
+    """Whether a negated pattern is in its position: after event `left` of the match of n events and before `right`;
     -1: bounded by the window. work: see `_intrudes`."""
     within, strict = tables.scalars[WITHIN_MS], tables.scalars[STRICT_TIES]
     first, last = chain.rows[0], chain.rows[n - 1]
@@ -296,7 +296,7 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
 
 @kernel
 def is_free(tables, store, chain, n, partition, work):
-    """Whether no negated pattern is in a place before or between the events of a match of n events.
+    """Whether no negated pattern is in a position before or between the events of a match of n events.
 
     work: int64 (1,), search steps that are left; with less than none afterwards that is not known.
     """
@@ -315,7 +315,7 @@ def is_free(tables, store, chain, n, partition, work):
 
 @kernel
 def is_free_after(tables, store, chain, n, partition, end, work):
-    """Whether no negated pattern is in a place at the end of a match of n events that ends by the exit `end`.
+    """Whether no negated pattern is in a position at the end of a match of n events that ends by the exit `end`.
 
     All events up to first + WITHIN are in the store. work: see `is_free`.
     """

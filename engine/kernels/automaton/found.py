@@ -64,9 +64,9 @@ def emit(tables, store, chain, n, partition, end, found):
 def with_more_events(found):
     """The same matches with twice the room for events."""
     m = found.counts[1]
-    room = 2 * found.rows.shape[0] + 16
-    rows, edges = np.empty(room, np.int64), np.empty(room, np.int64)
-    iterations = np.zeros((room, found.iterations.shape[1]), np.int64)
+    capacity = 2 * found.rows.shape[0] + 16
+    rows, edges = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    iterations = np.zeros((capacity, found.iterations.shape[1]), np.int64)
     rows[:m], edges[:m], iterations[:m] = found.rows[:m], found.edges[:m], found.iterations[:m]
     return Found(
         found.partition, found.exit, found.offsets, found.values, rows, edges, iterations, found.counts
@@ -77,9 +77,9 @@ def with_more_events(found):
 def with_more_matches(found):
     """The same matches with twice the room for more of them."""
     k = found.counts[0]
-    room = 2 * found.partition.shape[0] + 16
-    partition, exit = np.empty(room, np.int64), np.empty(room, np.int64)
-    offsets, values = np.zeros(room + 1, np.int64), np.empty((room, found.values.shape[1]), np.float64)
+    capacity = 2 * found.partition.shape[0] + 16
+    partition, exit = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    offsets, values = np.zeros(capacity + 1, np.int64), np.empty((capacity, found.values.shape[1]), np.float64)
     partition[:k], exit[:k] = found.partition[:k], found.exit[:k]
     offsets[: k + 1], values[:k] = found.offsets[: k + 1], found.values[:k]
     return Found(

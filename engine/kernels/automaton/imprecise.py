@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.kernels.automaton.edges import end_in, follow, passes_having, put, rewrite_chain
 from engine.kernels.automaton.found import emit, partition_of_match, with_more_events, with_more_matches
-from engine.kernels.automaton.search import DONE, LOOKS_PER_STEP, STEPS_PER_EVENT, STOPPED
+from engine.kernels.automaton.search import DONE, STEPS_PER_EVENT, STOPPED, VISITS_PER_STEP
 from engine.kernels.automaton.tables import (
     N_POSITIVE,
     NEGATION_START,
@@ -27,7 +27,7 @@ from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import both_precise, may_precede, one_clock
 
 _ALWAYS = 2**62
-_LOOKS_PER_STEP = 4
+_VISITS_PER_STEP = 4
 """Looks at an event that may come next, in the time of one search step."""
 
 
@@ -114,7 +114,7 @@ def _completable(tables, store, candidates, m, blocks, due, ordered, work):
         for e in range(tables.state_edges[s], tables.state_edges[s + 1]):
             is_left = is_left or tables.edges[e, VARIABLE] < tables.scalars[N_POSITIVE]
         n_left += n_before if is_left else 0
-    begins, looks, settled = m, 0, n_blocks
+    begins, visits, settled = m, 0, n_blocks
     for block in range(n_blocks - 1, -1, -1):
         if n_left == 0:
             break
@@ -134,7 +134,7 @@ def _completable(tables, store, candidates, m, blocks, due, ordered, work):
                 if found[block, source, 0] and found[block, source, n_before - 1]:
                     continue
                 exits = tables.state_exits[target + 1] > tables.state_exits[target]
-                looks += 1 + ends - begins
+                visits += 1 + ends - begins
                 for j in range(begins, ends):
                     if not store.begin[variable, candidates[j]]:
                         continue
@@ -146,7 +146,7 @@ def _completable(tables, store, candidates, m, blocks, due, ordered, work):
                             found[block, source, before] = True
                             n_left -= 1
                             changed = True
-    work[0] -= looks // LOOKS_PER_STEP
+    work[0] -= visits // VISITS_PER_STEP
     return found, settled
 
 
@@ -179,7 +179,7 @@ def list_arrangements(tables, store, events, candidates, blocks, ordered, partit
         following[variable, m] = m
         for j in range(m - 1, -1, -1):
             following[variable, j] = j if store.begin[variable, candidates[j]] else following[variable, j + 1]
-    looks = 0
+    visits = 0
     while level >= 0:
         edge = edges[level]
         if edge >= tables.state_edges[states[level] + 1]:
@@ -200,9 +200,9 @@ def list_arrangements(tables, store, events, candidates, blocks, ordered, partit
             at[level] = begins[level]
             continue
         at[level] = j + 1
-        looks += 1
-        if looks == _LOOKS_PER_STEP:
-            looks = 0
+        visits += 1
+        if visits == _VISITS_PER_STEP:
+            visits = 0
             work[0] -= 1
         row = candidates[j]
         if used[j] or not store.begin[variable, row]:

@@ -29,7 +29,7 @@ from engine.kernels.compile.ways import kernel, leaf
 END, OPEN, LEAST_ID = 0, 1, 2
 
 HAS_BOUND = 0
-"""Places in Best.state: whether `bound` is one yet, and its length."""
+"""Positions in Best.state: whether `bound` is one yet, and its length."""
 BOUND_LENGTH = 1
 
 
@@ -282,9 +282,9 @@ def with_match(tables, store, chain, n, partition, end, ranks, wanted, best):
     if k >= found.partition.shape[0]:
         found = with_more_matches(found)
         offsets = np.append(offsets, np.zeros(found.partition.shape[0] + 1 - offsets.shape[0], np.int64))
-    room = offsets[k] + most_numbers(tables, n)
-    if keys.shape[0] < room:
-        keys = np.append(keys, np.empty(room, np.int64))
+    capacity = offsets[k] + most_numbers(tables, n)
+    if keys.shape[0] < capacity:
+        keys = np.append(keys, np.empty(capacity, np.int64))
     best = Best(found, keys, offsets, best.bound, best.state)
     length = np.int64(0)
     if ranks.shape[0] > 0:
@@ -326,9 +326,9 @@ def listing_order(tables, rows, edges, offsets, ranks):
         while chain.rows.shape[0] < end - start + 2:
             chain = longer_chain(tables, chain, np.int64(0))
         rewrite_chain(tables, chain, rows[start:end], edges[start:end])
-        room = starts[k] + 1 + most_numbers(tables, end - start)
-        if keys.shape[0] < room:
-            keys = np.append(keys, np.empty(room, np.int64))
+        capacity = starts[k] + 1 + most_numbers(tables, end - start)
+        if keys.shape[0] < capacity:
+            keys = np.append(keys, np.empty(capacity, np.int64))
         keys[starts[k]] = rows[end - 1]
         length = spell(tables, chain, end - start, ranks, keys[starts[k] + 1 :])
         starts[k + 1] = starts[k] + 1 + length

@@ -28,7 +28,7 @@ STATE, NODE, FIRST_ROW, FOLLOWING = 0, 1, 2, 3
 ROW, EDGE, PARENT = 0, 1, 2
 
 # Places in Runs.counts.
-N_NODES, N_RUNS, FREE, N_LIVE = 0, 1, 2, 3
+N_NODES, N_RUNS, FREE, N_LIVE, N_OFFERED = 0, 1, 2, 3, 4
 
 
 _STEPS_PER_EDGE = 3
@@ -40,7 +40,8 @@ _STEPS_PER_RUN = 3
 class Runs(NamedTuple):
     """runs: int64 (n, 4); FOLLOWING is the next of its list, or of the free ones. nodes: int64 (n, 3). heads, lengths,
     last_seen: int64 (n_partitions + 1,), the last one for no partition: first run, number of runs, position of the
-    newest event of the partition; known: bool. counts: int64 (4,): nodes, runs, first free run, live runs."""
+    newest event of the partition; known: bool. counts: int64 (5,): nodes, runs, first free run, live runs, and
+    the pairs of a run and an event that were looked at."""
 
     runs: npt.NDArray[np.int64]
     nodes: npt.NDArray[np.int64]
@@ -107,10 +108,10 @@ def _extended(tables, state, chain, n, edge, node, owner):
 
 
 @kernel
-def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, work, found):
+def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_emitted, work, found):
     """A run has followed an edge: chain of n events, `node` before the newest; False when a match has no room."""
     target = tables.edges[edge, TARGET]
-    if not _extended(tables, state, chain, n, edge, node, owner) or not is_told:
+    if not _extended(tables, state, chain, n, edge, node, owner) or not is_emitted:
         return True
     end = end_in(tables, store, chain, n, target)
     if end < 0 or not passes_having(tables, store, chain, n) or not is_free(
@@ -149,8 +150,8 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
 
     terms, account: see `automaton.search.list_matches`. was_cut: bool (n_rows,), written: runs have been given up.
 
-    position, previous: int64, under contiguity: the place of each row in the stream, and that of the event before it in
-    its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
+    position, previous: int64, under contiguity: the position of each row in the stream, and that of the event before it
+    in its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
     unprocessed row is done but that found.counts[2] is 1 when it was the matches.
 
     position, previous: int64 (n_rows,), or (0,).
@@ -195,6 +196,7 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
             state.heads[owner] = -1  # new runs are put here: they are not offered the event that made them
             tail = -1
             while run >= 0:
+                state.counts[N_OFFERED] += 1
                 following = state.runs[run, FOLLOWING]
                 node, here = state.runs[run, NODE], state.runs[run, STATE]
                 newest = state.nodes[node, ROW]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels.automaton.conditions import add_looks, add_looks_of
+from engine.kernels.automaton.conditions import add_visits, add_visits_of
 from engine.kernels.automaton.edges import (
     end_in,
     first_since,
@@ -46,13 +46,14 @@ from engine.kernels.compile.ways import kernel, leaf
 DONE, NEEDS_RANKS, STOPPED = 0, 1, 2
 
 BALANCE, AT_POSITION = 0, 1
-"""Places in the account: search steps that are left, and the place in the stream up to which it has been paid in."""
+"""Positions in the account: search steps that are left, and the position in the stream up to which it has been paid
+in."""
 
-LOOKS_PER_STEP = 64
+VISITS_PER_STEP = 64
 """Looks at an event in a pass over many, in the time of one search step."""
 EVENTS_PER_STEP = 16
 """Events of a beginning in the time of a step, when it goes on."""
-LOOKS_AT_CHAIN_PER_STEP = 32
+VISITS_AT_CHAIN_PER_STEP = 32
 """Looks of predicates at its events in the time of a step."""
 STEPS_PER_EVENT = 4
 """What it costs to tell an event of a match, for it takes memory."""
@@ -60,7 +61,7 @@ STEPS_PER_EVENT = 4
 
 @leaf
 def allowance_at(account, terms, position):
-    """How much work the event at this place of the stream may take; pays in for all events up to it.
+    """How much work the event at this position of the stream may take; pays in for all events up to it.
 
     account: int64 (2,). terms: int64 (3,): the most work for one event, the most that the account may hold, what each
     event of the stream adds.
@@ -110,7 +111,7 @@ def _mark(tables, store, candidates, m, completable, following, work):
         following[variable, m] = m
         for j in range(m - 1, -1, -1):
             following[variable, j] = j if store.begin[variable, candidates[j]] else following[variable, j + 1]
-    looks = m * n_positive
+    visits = m * n_positive
     n_left = 0
     for s in range(completable.shape[0]):
         if tables.state_edges[s] < tables.state_edges[s + 1]:
@@ -119,7 +120,7 @@ def _mark(tables, store, candidates, m, completable, following, work):
         if n_left == 0:
             break
         row = candidates[j]
-        looks += n_edges
+        visits += n_edges
         for e in range(n_edges):
             source, variable = tables.edges[e, SOURCE], tables.edges[e, VARIABLE]
             if completable[source] >= 0 or variable >= n_positive or not store.begin[variable, row]:
@@ -132,7 +133,7 @@ def _mark(tables, store, candidates, m, completable, following, work):
             if completes:
                 completable[source] = j
                 n_left -= 1
-    work[0] -= looks // LOOKS_PER_STEP
+    work[0] -= visits // VISITS_PER_STEP
     return completable[0] >= 0
 
 
@@ -150,31 +151,31 @@ def _least_ranks(tables, store, candidates, m, ranks):
 
 
 @kernel
-def _looks_by_edge(tables):
-    """int64 (n_edges, 2, 3): looks at events to follow an edge, and to end where it leads, see `add_looks`."""
+def _visits_by_edge(tables):
+    """int64 (n_edges, 2, 3): looks at events to follow an edge, and to end where it leads, see `add_visits`."""
     n_edges = tables.edges.shape[0]
-    looks = np.zeros((n_edges, 2, 3), np.int64)
+    visits = np.zeros((n_edges, 2, 3), np.int64)
     for edge in range(n_edges):
         for ends in range(2):
             first, end = tables.edges[edge, CHECKS], tables.edges[edge, CHECKS_END]
-            add_looks(tables, first, end, looks[edge, ends])
+            add_visits(tables, first, end, visits[edge, ends])
         state = tables.edges[edge, TARGET]
         for end in range(tables.state_exits[state], tables.state_exits[state + 1]):
-            add_looks(tables, tables.exits[end, EXIT_CHECKS], tables.exits[end, EXIT_CHECKS_END], looks[edge, 1])
+            add_visits(tables, tables.exits[end, EXIT_CHECKS], tables.exits[end, EXIT_CHECKS_END], visits[edge, 1])
         if tables.scalars[HAVING] >= 0:
-            add_looks_of(tables, tables.scalars[HAVING], looks[edge, 1])
-    return looks
+            add_visits_of(tables, tables.scalars[HAVING], visits[edge, 1])
+    return visits
 
 
 @leaf
-def _steps(looks, n):
+def _steps(visits, n):
     """What it costs to extend a chain to n events."""
-    return 1 + n // EVENTS_PER_STEP + (looks[0] + n * (looks[1] + n * looks[2])) // LOOKS_AT_CHAIN_PER_STEP
+    return 1 + n // EVENTS_PER_STEP + (visits[0] + n * (visits[1] + n * visits[2])) // VISITS_AT_CHAIN_PER_STEP
 
 
 @kernel
 def _ended(
-    tables, store, chain, looks, last, level, state, partition, ranks, wanted, work, best
+    tables, store, chain, visits, last, level, state, partition, ranks, wanted, work, best
 ):  # fmt: skip
     """Add the matches of `level` events in this state that the last event ends: (status, the best ones, the chain)."""
     if chain.rows.shape[0] < level + 3:
@@ -185,7 +186,7 @@ def _ended(
             continue
         if tables.state_exits[target + 1] == tables.state_exits[target]:
             continue
-        work[0] -= _steps(looks[edge, 1], level + 1)
+        work[0] -= _steps(visits[edge, 1], level + 1)
         if work[0] < 0:
             return STOPPED, best, chain
         if not follow(tables, store, chain, np.int64(0), level, edge, last):
@@ -203,7 +204,7 @@ def _ended(
 
 @kernel
 def _search(
-    tables, store, chain, looks, candidates, m, completable, following, partition, ranks, wanted, work, best
+    tables, store, chain, visits, candidates, m, completable, following, partition, ranks, wanted, work, best
 ):  # fmt: skip
     """Add the matches that end in the last of m candidates to the best ones: (status, these, the chain).
 
@@ -219,18 +220,18 @@ def _search(
     chain.counters[0, :] = 0
     states[0], edges[0], at[0] = 0, tables.state_edges[0], 0
     status, best, chain = _ended(
-        tables, store, chain, looks, last, level, states[0], partition, ranks, wanted, work, best
+        tables, store, chain, visits, last, level, states[0], partition, ranks, wanted, work, best
     )  # fmt: skip
     while level >= 0 and status == DONE:
-        asked, level = _descend(
-            tables, store, chain, looks, candidates, m, completable, following, states, edges, at, after,
+        requested, level = _descend(
+            tables, store, chain, visits, candidates, m, completable, following, states, edges, at, after,
             best.state[HAS_BOUND] != 0, level, work,
         )  # fmt: skip
-        if asked == STOPPED:
+        if requested == STOPPED:
             return STOPPED, best, chain
         if level < 0:
             break
-        if asked == _BOUND:
+        if requested == _BOUND:
             if key.shape[0] == 0:
                 key = np.empty(most_numbers(tables, m), np.int64)
                 least = _least_ranks(tables, store, candidates, m, ranks)
@@ -239,7 +240,7 @@ def _search(
                 continue
             level = _deeper(tables, states, edges, at, after, level)
         status, best, chain = _ended(
-            tables, store, chain, looks, last, level, states[level], partition, ranks, wanted, work, best
+            tables, store, chain, visits, last, level, states[level], partition, ranks, wanted, work, best
         )  # fmt: skip
     return status, best, chain
 
@@ -250,7 +251,7 @@ _BOUND, _ENDS = 3, 4
 
 @leaf
 def _descend(
-    tables, store, chain, looks, candidates, m, completable, following, states, edges, at, after, has_bound, level,
+    tables, store, chain, visits, candidates, m, completable, following, states, edges, at, after, has_bound, level,
     work,
 ):  # fmt: skip
     """Go on with the search to the next chain that asks for more than to be extended: (what it asks for, the level)."""
@@ -267,7 +268,7 @@ def _descend(
             at[level] = after[level]
             continue
         at[level] = j + 1
-        work[0] -= _steps(looks[edge, 0], level + 1)
+        work[0] -= _steps(visits[edge, 0], level + 1)
         if work[0] < 0:
             return STOPPED, level
         if not follow(tables, store, chain, np.int64(0), level, edge, candidates[j]):
@@ -310,11 +311,11 @@ def _is_match(tables, store, chain, n, partition, work):
 def list_matches(tables, store, position, ranks, lasts, first_last, most, terms, account, was_cut, found):
     """Add the matches that end in lasts[first_last] and later ones, in order, until there are `most`.
 
-    position: int64 (n_rows,), places in the stream. ranks: int64 (n_rows,), the places of ids among all ids around;
-    empty while nobody needs them. lasts: int64, rows that may end a match; a broadcast row ends matches of every
-    partition. terms, account: see `allowance_at`. was_cut: bool (n_lasts,), written: not all matches of a last event
-    are there. Returns (status, number of the last event, the matches): with NEEDS_RANKS it is to be asked again from
-    that one on, with ranks.
+    position: int64 (n_rows,), positions in the stream. ranks: int64 (n_rows,), the positions of ids among all ids
+    around; empty while nobody needs them. lasts: int64, rows that may end a match; a broadcast row ends matches of
+    every partition. terms, account: see `allowance_at`. was_cut: bool (n_lasts,), written: not all matches of a last
+    event are there. Returns (status, number of the last event, the matches): with NEEDS_RANKS it is to be asked again
+    from that one on, with ranks.
 
     lasts: int64 (n_lasts,).
     """
@@ -324,7 +325,7 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
     completable = np.empty(tables.state_edges.shape[0] - 1, np.int64)
     chain = new_chain(tables, np.int64(66))
     work = np.zeros(1, np.int64)
-    looks = _looks_by_edge(tables)
+    visits = _visits_by_edge(tables)
     for number in range(first_last, lasts.shape[0]):
         last = lasts[number]
         wanted = most - found.counts[0]
@@ -347,7 +348,7 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
                 candidates = np.empty(2 * m, np.int64)
                 following = np.empty((tables.scalars[N_POSITIVE], 2 * m + 1), np.int64)
                 gather(store, partition, earliest, last + 1, candidates)
-            work[0] -= 1 + m // LOOKS_PER_STEP
+            work[0] -= 1 + m // VISITS_PER_STEP
             if work[0] < 0:
                 status = STOPPED
                 break
@@ -355,7 +356,7 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
             if m == 0 or not _mark(tables, store, candidates, m, completable, following, work):
                 continue
             status, best, chain = _search(
-                tables, store, chain, looks, candidates, m, completable, following, np.int64(partition), ranks,
+                tables, store, chain, visits, candidates, m, completable, following, np.int64(partition), ranks,
                 wanted, work, best,
             )  # fmt: skip
             if status != DONE:
@@ -370,14 +371,14 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
 
 @kernel
 def free_after(tables, store, position, partition, exit, offsets, rows, edges, terms, account, was_cut):
-    """bool (n,): which of n matches have no negated pattern in a place at their end.
+    """bool (n,): which of n matches have no negated pattern in a position at their end.
 
     All events up to first + WITHIN are in the store, and the matches are in the order of their first events. Their
     events: rows, edges at offsets[k] : offsets[k + 1]. terms, account: see `allowance_at`; a match is paid for at the
-    place of its first event. was_cut: bool (n,), written: that was not enough, and it is not known.
+    position of its first event. was_cut: bool (n,), written: that was not enough, and it is not known.
 
-    position: int64 (n_rows,), places in the stream. partition, exit: int64 (n,), of the matches, and the edges by which
-    they end. offsets: int64 (n + 1,); rows, edges: int64 (m,).
+    position: int64 (n_rows,), positions in the stream. partition, exit: int64 (n,), of the matches, and the edges by
+    which they end. offsets: int64 (n + 1,); rows, edges: int64 (m,).
     """
     n = partition.shape[0]
     free = np.zeros(n, np.bool_)

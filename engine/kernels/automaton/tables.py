@@ -32,6 +32,8 @@ TERM_KIND, TERM_VARIABLE, TERM_COLUMN, TERM_DEPTH, TERM_RANGE = 0, 1, 2, 3, 4
 # Kinds of terms: one event of a variable, or an aggregate of its list.
 ONLY, FIRST_OF, LAST_OF, CURRENT_OF, PREVIOUS_OF = 0, 1, 2, 3, 4
 COUNT_EVENTS, COUNT, SUM, MIN, MAX, AVG, STDDEV, VALUE_OF_FIRST, VALUE_OF_LAST = 10, 11, 12, 13, 14, 15, 16, 17, 18
+REPEATS = 19
+"""How many events before the current one of a list have its value."""
 
 # Ranges of aggregates.
 WHOLE, UP_TO_CURRENT, UP_TO_LAST = 0, 1, 2
@@ -59,7 +61,7 @@ class Tables(NamedTuple):
     (n, 7). contexts: groups. terms: (n, 5). paths: groups of variable v at path_bounds[v:v + 2]. in_context: bool
     (n_conditions, n_variables), the variable is inside all groups of the context. negations: (n, 3); beside: (n, 2)
     occurrence, depth. parallel: (n_occurrences, n_occurrences), depth or -1. returns: conditions. naming: (n_positive,
-    3): the place of a variable's name among all in the order of letters, whether it may have several events in one
+    3): the position of a variable's name among all in the order of letters, whether it may have several events in one
     iteration, whether every match has an event of it. scalars: (9,).
     """
 
@@ -103,9 +105,9 @@ class Rows(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The events of a run in order, and scratch: rows, edges, variables int64 (room,); iterations int64 (room, depth),
-    the counters of the groups around each event; counters int64 (room + 1, n_counters), before each event and after the
-    last; term_rows, term_values: of the terms of a condition; context: iterations; stack: of programs."""
+    """The events of a run in order, and scratch: rows, edges, variables int64 (capacity,); iterations int64 (room,
+    depth), the counters of the groups around each event; counters int64 (room + 1, n_counters), before each event and
+    after the last; term_rows, term_values: of the terms of a condition; context: iterations; stack: of programs."""
 
     rows: npt.NDArray[np.int64]
     edges: npt.NDArray[np.int64]
@@ -119,18 +121,18 @@ class Chain(NamedTuple):
 
 
 @kernel
-def new_chain(tables, room):
+def new_chain(tables, capacity):
     """An empty chain with room for so many events."""
     n_terms = 1
     for k in range(tables.conditions.shape[0]):
         n_terms = max(n_terms, tables.conditions[k, TERMS_END] - tables.conditions[k, TERMS])
     depth = tables.scalars[N_DEPTH]
     return Chain(
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.zeros((room, depth), np.int64),
-        np.zeros((room + 1, tables.scalars[N_COUNTERS]), np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.zeros((capacity, depth), np.int64),
+        np.zeros((capacity + 1, tables.scalars[N_COUNTERS]), np.int64),
         np.empty(n_terms, np.int64),
         np.empty(n_terms, np.float64),
         np.empty(depth + 1, np.int64),

@@ -17,7 +17,7 @@ from engine.kernels.baselines.runs import N_CELLS, N_CREATED, N_MATCHES, PEAK_LI
 from engine.kernels.compile.ways import kernel
 from engine.kernels.programs.opcodes import MAX_STACK
 
-# Entries of place.
+# Entries of position.
 WINDOW = 0
 FIRST = 1
 DEPTH = 2
@@ -26,11 +26,11 @@ DEPTH = 2
 @kernel
 def search_windows(
     code, bounds, constants, columns, slots, loops, edges, strict_ties, t_ms, begin, take, offers, n_offers,
-    place, cursor, depth_rows, depth_aggregates, chain, match_partition, match_offsets, match_cells, counters,
+    position, cursor, depth_rows, depth_aggregates, chain, match_partition, match_offsets, match_cells, counters,
 ):  # fmt: skip
     """Search the windows one after the other; True when all are done, False when there is no room for another match.
 
-    place int64 (3,): WINDOW (the offer that the window at hand begins with), FIRST (the offer tried as first event),
+    position int64 (3,): WINDOW (the offer that the window at hand begins with), FIRST (the offer tried as first event),
     DEPTH (events of the match at hand): all 0 at first, and where a call stopped the next one goes on. cursor int64
     (d,): for each event of the match at hand the next thing to try, 2 * offer + (0: go on to the next step, 1: take).
     depth_rows int64 (d, r), depth_aggregates float64 (d, n_slots): registers and aggregates at each depth. d is as
@@ -43,41 +43,41 @@ def search_windows(
     rows = np.empty(depth_rows.shape[1], np.int64)
     aggregates = np.empty(depth_aggregates.shape[1], np.float64)
     stack = np.empty(MAX_STACK, np.float64)
-    while place[WINDOW] < n_offers:
-        end = place[WINDOW]
+    while position[WINDOW] < n_offers:
+        end = position[WINDOW]
         while offers[end, ENDS_WINDOW] == 0:
             end += 1
         partition = offers[end, OFFERED_TO]
-        while place[FIRST] <= end:
-            first = place[FIRST]
+        while position[FIRST] <= end:
+            first = position[FIRST]
             if counters[N_MATCHES] >= match_partition.shape[0] or (
-                counters[N_CELLS] + end - place[WINDOW] + 1 > match_cells.shape[0]
+                counters[N_CELLS] + end - position[WINDOW] + 1 > match_cells.shape[0]
             ):
                 return False
-            if place[DEPTH] == 0:
+            if position[DEPTH] == 0:
                 row = offers[first, OFFERED_ROW]
                 if not begin[0, row] or not starts(
                     code, bounds, constants, columns, slots, loops, edges, row, chain, rows, aggregates, stack
                 ):  # fmt: skip
-                    place[FIRST] += 1
+                    position[FIRST] += 1
                     continue
                 counters[N_CREATED] += 1
                 depth_rows[0] = rows
                 depth_aggregates[0] = aggregates
                 cursor[0] = 2 * (first + 1)
-                place[DEPTH] = 1
+                position[DEPTH] = 1
                 if first == end and n_steps == 1 and completes(
                     code, bounds, constants, columns, loops, edges, chain, 1, rows, aggregates, stack
                 ):  # fmt: skip
                     _record(chain, 1, partition, match_partition, match_offsets, match_cells, counters)
                 continue
-            depth = place[DEPTH]
+            depth = position[DEPTH]
             counters[PEAK_LIVE] = max(counters[PEAK_LIVE], depth)
             at, move = cursor[depth - 1] // 2, cursor[depth - 1] % 2
             if at > end:
-                place[DEPTH] -= 1
-                if place[DEPTH] == 0:
-                    place[FIRST] += 1
+                position[DEPTH] -= 1
+                if position[DEPTH] == 0:
+                    position[FIRST] += 1
                 continue
             cursor[depth - 1] += 1
             row = offers[at, OFFERED_ROW]
@@ -112,7 +112,7 @@ def search_windows(
             depth_rows[depth] = rows
             depth_aggregates[depth] = aggregates
             cursor[depth] = 2 * (at + 1)
-            place[DEPTH] = depth + 1
-        place[WINDOW] = end + 1
-        place[FIRST] = end + 1
+            position[DEPTH] = depth + 1
+        position[WINDOW] = end + 1
+        position[FIRST] = end + 1
     return True

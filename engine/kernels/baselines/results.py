@@ -62,8 +62,8 @@ def _occurs(
     code, bounds, constants, columns, negations, k, n_steps, within, strict_ties, t_ms, partition_of, negated, n_rows,
     partition, rows, aggregates, stack,
 ):  # fmt: skip
-    """Whether an event of a negated component stands in its place: strictly between its neighbours, for a leading one
-    in [last - within, first), for a trailing one in (last, first + within] (DESIGN 3)."""
+    """Whether an event of a negated component stands in its position: strictly between its neighbours, for a leading
+    one in [last - within, first), for a trailing one in (last, first + within] (DESIGN 3)."""
     after = negations[k, 0]
     is_leading, is_trailing = after < 0, after == n_steps - 1
     left = 0 if is_leading else rows[2 * after + 1] + 1

@@ -94,7 +94,7 @@ def match_runs(
     for k in range(start, end):
         row, partition = offers[k, OFFERED_ROW], offers[k, OFFERED_TO]
         t = t_ms[row]
-        if not _room(begin, take, row, partition, runs, list_head, list_length, chain, match_partition, match_cells,
+        if not _capacity(begin, take, row, partition, runs, list_head, list_length, chain, match_partition, match_cells,
                      counters, last):  # fmt: skip
             return k
         new_head, new_tail, n_new = -1, -1, 0
@@ -182,7 +182,7 @@ def match_runs(
 
 
 @leaf
-def _room(
+def _capacity(
     begin, take, row, partition, runs, list_head, list_length, chain, match_partition, match_cells, counters, last
 ):  # fmt: skip
     """Whether there is room for all that one offer may make; otherwise NEEDED_... are set."""

@@ -31,7 +31,7 @@ NO_PARTITION = -2
 @kernel
 def take_in(
     t_ms, type_codes, source_seq, source_rows, clocks, columns, rows, firsts, n_before, code, bounds, constants, roles,
-    type_places, broadcast, key_places, adds_all, within_ms, latest_ms, slots, keys, flat, values, table, cursor,
+    type_positions, broadcast, key_positions, adds_all, within_ms, latest_ms, slots, keys, flat, values, table, cursor,
 ):  # fmt: skip
     """Store the rows that some edge accepts while a first event is at most a window older, in their partition.
 
@@ -40,20 +40,20 @@ def take_in(
     float64 (n_columns, n). rows: int64, those of the query's types, empty: all; firsts: int64, those of them that may
     begin a match. n_before: events of the stream before this batch.
     Of the query: programs; roles: int64 (n_roles, 4), for each edge its type, its programs first..last-1, and whether
-    its events are stored in any case; type -1 for no edge, the first one accepts `firsts`; type_places: int64 by type
-    code, the type's number in the query or -1; broadcast: bool by that number; key_places: int64, columns of the key;
-    adds_all: any event numbers a partition.
+    its events are stored in any case; type -1 for no edge, the first one accepts `firsts`; type_positions: int64 by
+    type code, the type's number in the query or -1; broadcast: bool by that number; key_positions: int64, columns of
+    the key; adds_all: any event numbers a partition.
     State: latest_ms: int64 (>= capacity of keys + 1,), newest first event by partition + 1; slots, keys: see `keys`;
     flat: int64 (>= 7, capacity), see `EventStore.flat`; values: float64 (n, capacity); table: bool (n_roles, >=
     capacity); all written from cursor[N_STORED] on.
 
     It stops before a block for which rows or keys may not suffice; it is through when cursor[AT] is the number of rows.
 
-    bounds: int32 (n_programs + 1,). source_seq: int64 (.,). rows, firsts: int64 (.,). type_places: int64
-    (n_type_codes,), broadcast: bool (n_types,), key_places: int64 (width,). cursor: int64 (.,), written.
+    bounds: int32 (n_programs + 1,). source_seq: int64 (.,). rows, firsts: int64 (.,). type_positions: int64
+    (n_type_codes,), broadcast: bool (n_types,), key_positions: int64 (width,). cursor: int64 (.,), written.
     """
     n_roles = roles.shape[0]
-    width = key_places.shape[0]
+    width = key_positions.shape[0]
     n_values = values.shape[0]
     any_free = False
     depth = 1
@@ -64,7 +64,7 @@ def take_in(
     block = np.empty(BLOCK, np.int64)
     kinds = np.empty(BLOCK, np.int64)
     chosen = np.empty(BLOCK, np.int64)
-    places = np.empty(BLOCK, np.int64)
+    positions = np.empty(BLOCK, np.int64)
     marks = np.empty((n_roles, BLOCK), np.bool_)
     found = np.empty(BLOCK, np.bool_)
     numbers = np.empty((width, 1), np.float64)
@@ -92,7 +92,7 @@ def take_in(
                     at += np.searchsorted(rows[at:], firsts[first_at])
                 continue
             block[n] = row
-            kinds[n] = type_places[type_codes[row]]
+            kinds[n] = type_positions[type_codes[row]]
             found[n] = False
             n += 1
             at += 1
@@ -105,13 +105,13 @@ def take_in(
                 for k in range(cursor[FIRST], first_at):
                     while block[j] != firsts[k]:
                         j += 1
-                    places[m] = j
+                    positions[m] = j
                     m += 1
             elif roles[role, 0] >= 0:
                 for j in range(n):
                     if kinds[j] == roles[role, 0]:
                         chosen[m] = block[j]
-                        places[m] = j
+                        positions[m] = j
                         m += 1
                 for program in range(roles[role, 1], roles[role, 2]):
                     evaluate_block(code, bounds[program], bounds[program + 1], constants, columns, chosen, m, stack)
@@ -119,13 +119,13 @@ def take_in(
                     for j in range(m):
                         if stack[0, j] == TRUE:
                             chosen[left] = chosen[j]
-                            places[left] = places[j]
+                            positions[left] = positions[j]
                             left += 1
                     m = left
             for j in range(m):
-                marks[role, places[j]] = True
-                n_found += not found[places[j]]
-                found[places[j]] = True
+                marks[role, positions[j]] = True
+                n_found += not found[positions[j]]
+                found[positions[j]] = True
         n_new = n_found if adds_all else first_at - cursor[FIRST]
         if width == 0:
             n_new = min(n_new, 1)
@@ -144,7 +144,7 @@ def take_in(
             if not broadcast[kinds[j]]:
                 complete = True
                 for k in range(width):
-                    numbers[k, 0] = columns[key_places[k], row] + 0.0  # -0.0 is 0.0
+                    numbers[k, 0] = columns[key_positions[k], row] + 0.0  # -0.0 is 0.0
                     complete &= not np.isnan(numbers[k, 0])
                 if not complete:
                     continue

@@ -121,42 +121,42 @@ def whole_range(values):
 
 
 @leaf
-def number_whole_keys(values, low, places, keys, n_known, numbers):
+def number_whole_keys(values, low, positions, keys, n_known, numbers):
     """As `number_keys` for one column of whole numbers, -1 for NaN; returns how many keys are known then.
 
-    values: float64 (n,), each NaN or from `low` on. places: int32, by value - low the number of its key + 1, 0 for
+    values: float64 (n,), each NaN or from `low` on. positions: int32, by value - low the number of its key + 1, 0 for
     none. keys: float64, with room for n more. `max(., 0)`: see `engine.kernels.runs.single_run`.
 
-    places: int32 (range of the values,). keys: float64 (capacity,). numbers: int64 (n,), written.
+    positions: int32 (range of the values,). keys: float64 (capacity,). numbers: int64 (n,), written.
     """
     for at in range(values.shape[0]):
         value = values[at]
         number = -1
         if value == value:  # noqa: PLR0124
-            place = max(np.int64(value) - low, 0)
-            number = places[place] - 1
+            position = max(np.int64(value) - low, 0)
+            number = positions[position] - 1
             if number < 0:
                 number = n_known
-                keys[number] = low + place
+                keys[number] = low + position
                 n_known += 1
-                places[place] = n_known
+                positions[position] = n_known
         numbers[at] = number
     return n_known
 
 
 @leaf
-def find_whole_keys(values, low, places, numbers, absent):
+def find_whole_keys(values, low, positions, numbers, absent):
     """The numbers of keys known to `number_whole_keys`, `absent` for others.
 
-    values: float64 (n,). places: int32 (range of the values known,). numbers: int64 (n,), written.
+    values: float64 (n,). positions: int32 (range of the values known,). numbers: int64 (n,), written.
     """
     for at in range(values.shape[0]):
         value = values[at]
         number = absent
-        if low <= value < low + places.shape[0]:
-            place = max(np.int64(value) - low, 0)
-            if low + place == value and places[place] != 0:
-                number = places[place] - 1
+        if low <= value < low + positions.shape[0]:
+            position = max(np.int64(value) - low, 0)
+            if low + position == value and positions[position] != 0:
+                number = positions[position] - 1
         numbers[at] = number
 
 

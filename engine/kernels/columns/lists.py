@@ -73,21 +73,21 @@ def count_by_step(bounds, steps, offsets):
 
 
 @leaf
-def split_by_step(bounds, steps, codes, offsets, starts, place, split):
+def split_by_step(bounds, steps, codes, offsets, starts, position, split):
     """The codes of the events, component by component: split int32 (m,), those of a component from starts[step] on.
 
-    codes: int32 (m,); offsets as `count_by_step` fills it; place: int64 (n_steps,), scratch.
+    codes: int32 (m,); offsets as `count_by_step` fills it; position: int64 (n_steps,), scratch.
 
     bounds: int64 (n + 1,). steps: int64 (m,). starts: int64 (n_steps,).
     """
     n_steps = starts.shape[0]
     for k in range(bounds.shape[0] - 1):
         for step in range(n_steps):
-            place[step] = starts[step] + offsets[step, k]
+            position[step] = starts[step] + offsets[step, k]
         for m in range(bounds[k], bounds[k + 1]):
             step = steps[m]
-            split[place[step]] = codes[m]
-            place[step] += 1
+            split[position[step]] = codes[m]
+            position[step] += 1
 
 
 __all__ = ["count_by_step", "number_rows", "span_of", "split_by_step", "whole_numbers"]

@@ -3,12 +3,12 @@
 What an event needs of the events before it, where one inequality on a key decides which of these it may follow
 (GRETA section 4: the edges of the event trend graph, `v.x < NEXT(v).x`; there each event looks at all its
 predecessors). Here the keys of all events are sorted once; an event then stands at its place among them, those that an
-inequality admits are a range of places, and a segment tree answers for a range in O(log n). Sums stop at a greatest
+inequality admits are a range of positions, and a segment tree answers for a range in O(log n). Sums stop at a greatest
 number, so that they cannot be had as differences of prefixes (a Fenwick tree): a range is put together from its nodes.
 
 Places are 0..n-1. A tree is arrays of 2 * size entries, size = `tree_size(n)`: node 1 is the root, the children of node
-k are 2k and 2k + 1, the leaf of a place is size + place. Bounds for keys that no event has come from a search in the
-sorted keys (`first_not_below`, `first_above`).
+k are 2k and 2k + 1, the leaf of a position is size + position. Bounds for keys that no event has come from a search in
+the sorted keys (`first_not_below`, `first_above`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOBODY = -1
 
 @leaf
 def tree_size(n):
-    """The number of leaves of a tree over n places, a power of two."""
+    """The number of leaves of a tree over n positions, a power of two."""
     size = 1
     while size < n:
         size *= 2
@@ -76,9 +76,9 @@ def clear(sums, tops):
 
 
 @leaf
-def enter(sums, tops, ranks, place, number, who):
-    """Add a number above 0 at a place, once, on behalf of `who`, whose rank is ranks[who]: int64."""
-    node = sums.shape[0] // 2 + place
+def enter(sums, tops, ranks, position, number, who):
+    """Add a number above 0 at a position, once, on behalf of `who`, whose rank is ranks[who]: int64."""
+    node = sums.shape[0] // 2 + position
     while node >= 1:
         sums[node] = min(sums[node] + number, MOST)
         tops[node] = _higher(ranks, tops[node], who)
@@ -87,8 +87,8 @@ def enter(sums, tops, ranks, place, number, who):
 
 @leaf
 def totals_between(sums, tops, ranks, low, high):
-    """The sum over the places low..high - 1, at most MOST, and who has the greatest rank there: of several the one of
-    least number, NOBODY where none is."""
+    """The sum over the positions low..high - 1, at most MOST, and who has the greatest rank there: of several the one
+    of least number, NOBODY where none is."""
     size = sums.shape[0] // 2
     total = 0
     top = NOBODY
@@ -112,7 +112,7 @@ def totals_between(sums, tops, ranks, low, high):
 
 @leaf
 def mark_between(marks, low, high):
-    """Mark the places low..high - 1 in bool (2 * size,)."""
+    """Mark the positions low..high - 1 in bool (2 * size,)."""
     size = marks.shape[0] // 2
     a = size + low
     b = size + high
@@ -128,9 +128,9 @@ def mark_between(marks, low, high):
 
 
 @leaf
-def is_marked(marks, place):
-    """Whether some range that was marked has this place."""
-    node = marks.shape[0] // 2 + place
+def is_marked(marks, position):
+    """Whether some range that was marked has this position."""
+    node = marks.shape[0] // 2 + position
     found = False
     while node >= 1:
         found = found or marks[node]

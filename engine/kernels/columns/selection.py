@@ -7,7 +7,7 @@ import numpy as np
 from engine.kernels.columns.hashing import mix
 from engine.kernels.compile.ways import kernel, leaf
 
-LEAST_ROOM = 64
+LEAST_CAPACITY = 64
 """Slots of the smallest table of consumed events, a power of two."""
 
 
@@ -57,12 +57,12 @@ def unconsumed(owners, matches, offsets, events, ends_ms, consumed):
     """
     n, n_rows = owners.shape[0], consumed.shape[0]
     accepted = np.zeros(n, np.bool_)
-    room = LEAST_ROOM
-    while room < 2 * n_rows:
-        room *= 2
-    rows = np.empty((room // 2, 3), np.int64)
+    capacity = LEAST_CAPACITY
+    while capacity < 2 * n_rows:
+        capacity *= 2
+    rows = np.empty((capacity // 2, 3), np.int64)
     rows[:n_rows] = consumed
-    table = np.empty(room, np.int64)
+    table = np.empty(capacity, np.int64)
     _fill(table, rows, n_rows)
     for k in range(n):
         start, end = offsets[matches[k]], offsets[matches[k] + 1]

@@ -55,7 +55,7 @@ class NeededKernels:
     def __init__(self, ask: Callable[[Kernel], object]) -> None:
         self._ask = ask
         self._lock = threading.Lock()
-        self._asked: set[Kernel] = set()
+        self._requested: set[Kernel] = set()
         self._compiled: set[Kernel] = set()
         self._inside = threading.local()
 
@@ -72,8 +72,8 @@ class NeededKernels:
             return function
         kernel = Kernel(function.__module__, function.__name__, PRIVATE.argument_types(dispatcher, args))
         with self._lock:
-            is_new = kernel not in self._asked
-            self._asked.add(kernel)
+            is_new = kernel not in self._requested
+            self._requested.add(kernel)
         if is_new:
             if PRIVATE.is_kept(dispatcher, kernel.types):
                 self._compiled.add(kernel)

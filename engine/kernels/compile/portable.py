@@ -73,9 +73,9 @@ def look(sources: str, folder: Path = FOLDER) -> Portable:
     if obstacle:
         return Portable(obstacle=obstacle)
     try:
-        told = json.loads(index.read_bytes())
-        obstacle = _unfit(told, sources)
-        kernels = PortableKernels(folder, str(told["level"]), dict(told["kernels"]))
+        stated = json.loads(index.read_bytes())
+        obstacle = _unfit(stated, sources)
+        kernels = PortableKernels(folder, str(stated["level"]), dict(stated["kernels"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Portable(obstacle=f"{INDEX} is damaged ({type(error).__name__}: {error})")
     return Portable(obstacle=obstacle) if obstacle else Portable(kernels)
@@ -100,18 +100,18 @@ def _unwanted() -> str | None:
     return None
 
 
-def _unfit(told: Mapping[str, object], sources: str) -> str | None:
+def _unfit(stated: Mapping[str, object], sources: str) -> str | None:
     here: dict[str, object] = {"sources": sources, **versions()}
     for what, found in here.items():
-        if told[what] != found:
-            return f"{what}: compiled for {told[what]}, found {found}"
+        if stated[what] != found:
+            return f"{what}: compiled for {stated[what]}, found {found}"
     able = llvmlite.binding.get_host_cpu_features()
-    features = told["features"]
+    features = stated["features"]
     if not isinstance(features, list):
         raise TypeError("features are no list")
     missing = [name for name in features if not able.get(name, False)]
     if missing:
-        return f"this processor is below {told['level']}: it lacks {', '.join(missing)}"
+        return f"this processor is below {stated['level']}: it lacks {', '.join(missing)}"
     return None
 
 
@@ -127,7 +127,7 @@ def versions() -> dict[str, object]:
 
 
 def sources_hash(sources: Path = SOURCES) -> str:
-    """Of the kernels' sources, with their places below this folder."""
+    """Of the kernels' sources, with their positions below this folder."""
     digest = hashlib.blake2b(digest_size=12)
     for source in sorted(sources.rglob("*.py")):
         digest.update(source.relative_to(sources).as_posix().encode() + b"\0" + source.read_bytes())

@@ -41,7 +41,7 @@ class CompiledKernels(NamedTuple):
     """How far it is."""
 
     n_compiled: int
-    n_asked: int
+    n_requested: int
 
 
 class _Waiting(NamedTuple):
@@ -106,7 +106,7 @@ class CompilingProcesses:
         self._watch, self._niceness = watch, niceness
         self.tell_compiled: Callable[[Kernel], object] = lambda _kernel: None
         self._lock = threading.Lock()
-        self._n_asked = self._n_compiled = 0
+        self._n_requested = self._n_compiled = 0
         self._waiting = WaitingKernels(n_processes())
         self._failures: list[str] = []
         self._processes: list[subprocess.Popen[str]] = []
@@ -137,7 +137,7 @@ class CompilingProcesses:
     def ask(self, kernel: Kernel) -> None:
         """Have it compiled."""
         with self._lock:
-            self._n_asked += 1
+            self._n_requested += 1
             self._waiting.put(kernel)
             self._tell()
 
@@ -168,7 +168,7 @@ class CompilingProcesses:
 
     def _tell(self) -> None:
         if self._watch is not None:
-            self._watch(CompiledKernels(self._n_compiled, self._n_asked))
+            self._watch(CompiledKernels(self._n_compiled, self._n_requested))
 
 
 def n_processes() -> int:

@@ -125,12 +125,12 @@ def run_compiled() -> None:
 
 
 def _wait(is_there: Callable[[], bool], every_s: float) -> None:
-    asked = threading.Event()
+    requested = threading.Event()
     while PRIVATE.current_compile_for_args() is _python_function:
         if is_there():
             run_compiled()
         else:
-            asked.wait(every_s)
+            requested.wait(every_s)
 
 
 def _python_function(dispatcher: Any, *args: Any, **keywords: Any) -> Any:

@@ -171,11 +171,11 @@ def absent_confidence(events, rows, n, within_ms, negated, gaps, work):
         start, head = ends[n_parts - 2], ends[0]
         joined = np.concatenate((rows[:head], rows[start:n]))
         own = (gaps < head - 1) | (gaps >= start)
-        places = gaps[own].copy()
-        for k in range(places.shape[0]):
-            if places[k] >= start:
-                places[k] -= start - head
-        share = _of_parts(events, joined, within_ms, negated[own], places, work)
+        positions = gaps[own].copy()
+        for k in range(positions.shape[0]):
+            if positions[k] >= start:
+                positions[k] -= start - head
+        share = _of_parts(events, joined, within_ms, negated[own], positions, work)
         if share == TOO_MUCH_WORK:
             return share
         result *= share

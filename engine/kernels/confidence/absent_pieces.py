@@ -220,7 +220,7 @@ def absent_by_end_points(events, rows, n, within_ms, negated, gaps, work):
             return NOT_BY_END_POINTS
     lo = np.empty(negated.shape[0], np.int64)
     hi = np.empty(negated.shape[0], np.int64)
-    places = np.empty(negated.shape[0], np.int64)
+    positions = np.empty(negated.shape[0], np.int64)
     tails = np.ones((negated.shape[0], 2), np.bool_)
     n_kept = 0
     for k in range(negated.shape[0]):
@@ -239,28 +239,30 @@ def absent_by_end_points(events, rows, n, within_ms, negated, gaps, work):
             return NOT_BY_END_POINTS
         lo[n_kept] = events.lo_ms[row]
         hi[n_kept] = events.hi_ms[row]
-        places[n_kept] = gaps[k]
+        positions[n_kept] = gaps[k]
         tails[n_kept, 0] = earliest != -ALWAYS
         tails[n_kept, 1] = latest != ALWAYS
         n_kept += 1
-    return _absent(row_lo, row_hi, known, n, within_ms, lo[:n_kept], hi[:n_kept], tails[:n_kept], places[:n_kept], work)
+    return _absent(
+        row_lo, row_hi, known, n, within_ms, lo[:n_kept], hi[:n_kept], tails[:n_kept], positions[:n_kept], work
+    )
 
 
 @kernel
-def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places, work):
+def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, positions, work):
     """`absent_by_end_points` of intervals."""
     first = np.int64(0)  # a constant would compile `_links` once more
     last = n - 1
     # What is negated at an end is not there when P(r <= last + shifts[k, 0]) or P(r > first + shifts[k, 1]).
-    shifts = np.empty((places.shape[0], 2), np.int64)
-    kinds = np.empty(places.shape[0], np.int64)
-    bits = np.zeros(places.shape[0], np.int64)
+    shifts = np.empty((positions.shape[0], 2), np.int64)
+    kinds = np.empty(positions.shape[0], np.int64)
+    bits = np.zeros(positions.shape[0], np.int64)
     n_both = 0
-    for k in range(places.shape[0]):
-        shifts[k, 0] = -within_ms - 1 if places[k] == -1 else 0
-        shifts[k, 1] = -1 if places[k] == -1 else within_ms
+    for k in range(positions.shape[0]):
+        shifts[k, 0] = -within_ms - 1 if positions[k] == -1 else 0
+        shifts[k, 1] = -1 if positions[k] == -1 else within_ms
         kinds[k] = -1
-        if places[k] == -1 or places[k] == last:
+        if positions[k] == -1 or positions[k] == last:
             kinds[k] = _end_kind(lo[k], hi[k], tails, k, shifts, row_lo[0], row_hi[0], row_lo[last], row_hi[last])
         if kinds[k] == 2:
             bits[k] = 1 << n_both
@@ -270,22 +272,22 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places, work):
         cut = _first_known(known)
         if cut < 0:
             return NOT_BY_END_POINTS
-        for k in range(places.shape[0]):
+        for k in range(positions.shape[0]):
             if (
-                places[k] == cut
+                positions[k] == cut
                 and _kind(lo, hi, tails, k, row_lo[cut], row_hi[cut], row_lo[cut + 1], row_hi[cut + 1]) == 2
             ):
                 bits[k] = 1 << n_both
                 n_both += 1
     if n_both > MOST_EXPANDED:
         return NOT_BY_END_POINTS
-    work[0] += 16.0 * (n + 2 * places.shape[0]) ** 2
+    work[0] += 16.0 * (n + 2 * positions.shape[0]) ** 2
     if work[0] > work[1]:
         return 0.0
-    cells = _grid(row_lo, row_hi, lo, hi, places, within_ms, cut >= 0)
-    room = n + places.shape[0] + 3
-    values = np.empty((cells.shape[0] - 1, room), np.float64)
-    heads = np.empty((cells.shape[0] - 1, room), np.float64)
+    cells = _grid(row_lo, row_hi, lo, hi, positions, within_ms, cut >= 0)
+    capacity = n + positions.shape[0] + 3
+    values = np.empty((cells.shape[0] - 1, capacity), np.float64)
+    heads = np.empty((cells.shape[0] - 1, capacity), np.float64)
     result = 0.0
     for chosen in range(1 << n_both):
         if cut < 0:
@@ -295,7 +297,7 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places, work):
                 row_lo[last], False,
             )  # fmt: skip
             n_degrees = _links(
-                values, n_degrees, cells, row_lo, row_hi, known, first, last, lo, hi, tails, places, work
+                values, n_degrees, cells, row_lo, row_hi, known, first, last, lo, hi, tails, positions, work
             )
             if n_degrees == 0:
                 return NOT_BY_END_POINTS
@@ -310,8 +312,8 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places, work):
         mirrored = _moved(cells, 1, True)
         n_degrees = _uniform(values, later, row_lo[cut + 1], row_hi[cut + 1])
         n_head = _uniform(heads, mirrored, -row_hi[cut], -row_lo[cut])
-        for k in range(places.shape[0]):
-            if places[k] != cut:
+        for k in range(positions.shape[0]):
+            if positions[k] != cut:
                 continue
             kind = _kind(lo, hi, tails, k, row_lo[cut], row_hi[cut], row_lo[cut + 1], row_hi[cut + 1])
             if kind == 0:
@@ -330,20 +332,22 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places, work):
                 n_head = _times_line(
                     heads, n_head, mirrored, -row_hi[cut], -row_lo[cut], rest, -1.0, -hi[k], -lo[k], -1
                 )
-        n_degrees = _links(values, n_degrees, later, row_lo, row_hi, known, cut + 1, last, lo, hi, tails, places, work)
+        n_degrees = _links(
+            values, n_degrees, later, row_lo, row_hi, known, cut + 1, last, lo, hi, tails, positions, work
+        )
         mirrored_lo = np.empty_like(lo)
         mirrored_hi = np.empty_like(lo)
-        mirrored_places = np.empty_like(places)
+        mirrored_positions = np.empty_like(positions)
         mirrored_tails = np.empty_like(tails)
-        for k in range(places.shape[0]):
+        for k in range(positions.shape[0]):
             mirrored_lo[k] = -hi[k]
             mirrored_hi[k] = -lo[k]
-            mirrored_places[k] = last - 1 - places[k]
+            mirrored_positions[k] = last - 1 - positions[k]
             mirrored_tails[k, 0] = tails[k, 1]
             mirrored_tails[k, 1] = tails[k, 0]
         n_head = _links(
             heads, n_head, mirrored, _moved(row_hi, 0, True), _moved(row_lo, 0, True), _turned(known), last - cut, last,
-            mirrored_lo, mirrored_hi, mirrored_tails, mirrored_places, work,
+            mirrored_lo, mirrored_hi, mirrored_tails, mirrored_positions, work,
         )  # fmt: skip
         if n_degrees == 0 or n_head == 0:
             return NOT_BY_END_POINTS
@@ -381,7 +385,7 @@ def _turned(known):
 
 
 @kernel
-def _grid(row_lo, row_hi, lo, hi, places, within_ms, is_joint):
+def _grid(row_lo, row_hi, lo, hi, positions, within_ms, is_joint):
     """Ascending ends of cells."""
     n = row_lo.shape[0]
     ends = np.empty(4 * (n + 2 * lo.shape[0]), np.int64)
@@ -392,9 +396,9 @@ def _grid(row_lo, row_hi, lo, hi, places, within_ms, is_joint):
         at += 2
     for k in range(lo.shape[0]):
         by = 0
-        if places[k] == -1:
+        if positions[k] == -1:
             by = within_ms + 1
-        elif places[k] == n - 1:
+        elif positions[k] == n - 1:
             by = -within_ms - 1
         ends[at] = lo[k]
         ends[at + 1] = hi[k] + 1

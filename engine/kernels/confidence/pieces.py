@@ -29,7 +29,7 @@ from engine.kernels.confidence.ordering import may_precede, separated
 POLYNOMIAL = 0
 DENSE = 1
 
-NO_ROOM = -1
+NO_CAPACITY = -1
 """Number of cells that says: the arrays are too short; nothing of use has been written."""
 
 SHORT_MS = 24
@@ -121,14 +121,14 @@ def advance(cells, coefs, form, cell, n_cells, mass, lo, hi, share, weights, at,
     end = hi + 1
     if start >= end:
         if to_cell >= cells.shape[0]:
-            return POLYNOMIAL, NO_ROOM, to_coef, 0.0
+            return POLYNOMIAL, NO_CAPACITY, to_coef, 0.0
         cells[to_cell, 0] = end
         cells[to_cell, 1] = to_coef
         return POLYNOMIAL, 0, to_coef, 0.0
     overlap = max(min(end, reach) - start, 0)
     if _is_dense(cells, form, cell, n_cells, lo, end, at, start, reach):
         if to_coef + end - start > coefs.shape[0] or to_cell + 2 > cells.shape[0]:
-            return DENSE, NO_ROOM, to_coef, 0.0
+            return DENSE, NO_CAPACITY, to_coef, 0.0
         if at >= 0:
             at += (start - lo) * step
         mass = _by_milliseconds(cells, coefs, form, cell, mass, start, end, reach, share, weights, at, step, to_coef)
@@ -140,7 +140,7 @@ def advance(cells, coefs, form, cell, n_cells, mass, lo, hi, share, weights, at,
     n_read = overlap if form == DENSE else cells[cell + n_cells, 1] - cells[cell, 1]
     n_made = overlap if form == DENSE else n_cells
     if to_coef + 2 * n_read + n_made + 4 > coefs.shape[0] or to_cell + n_made + 2 > cells.shape[0]:
-        return POLYNOMIAL, NO_ROOM, to_coef, 0.0
+        return POLYNOMIAL, NO_CAPACITY, to_coef, 0.0
     out = to_coef
     made = to_cell
     summed = 0.0
@@ -241,7 +241,7 @@ def alone(cells, coefs, events, row, backward, mass, to_cell, to_coef):
     at = events.weight_at[row]
     n = length if at >= 0 else min(length, 2)
     if to_cell + 2 > cells.shape[0] or to_coef + n > coefs.shape[0]:
-        return POLYNOMIAL, NO_ROOM, to_coef, mass
+        return POLYNOMIAL, NO_CAPACITY, to_coef, mass
     cells[to_cell, 0] = -events.hi_ms[row] if backward else events.lo_ms[row]
     cells[to_cell, 1] = to_coef
     cells[to_cell + 1, 0] = cells[to_cell, 0] + length
@@ -310,13 +310,13 @@ def run(cells, coefs, events, rows, start, end, backward, to_cell, to_coef):
         else:
             if n_cells == 0:
                 form, n_cells, coef_end, mass = alone(cells, coefs, events, i, backward, mass, to_cell, to_coef)
-                if n_cells == NO_ROOM:
+                if n_cells == NO_CAPACITY:
                     return form, n_cells, coef_end, mass
             above = to_cell + n_cells + 1
             form, n_cells, coef_end, mass = advance_to(
                 cells, coefs, form, to_cell, n_cells, mass, events, j, backward, above, coef_end
             )
-            if n_cells == NO_ROOM:
+            if n_cells == NO_CAPACITY:
                 return form, n_cells, coef_end, mass
             if mass <= 0.0:
                 return POLYNOMIAL, 0, to_coef, 0.0
@@ -326,7 +326,7 @@ def run(cells, coefs, events, rows, start, end, backward, to_cell, to_coef):
 
 __all__ = [
     "DENSE",
-    "NO_ROOM",
+    "NO_CAPACITY",
     "POLYNOMIAL",
     "SHORT_MS",
     "advance",

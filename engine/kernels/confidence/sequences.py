@@ -18,9 +18,10 @@ Rows are int64 row numbers into `Events`. Two forms:
 - Event by event along a depth first search: `new_chain` (once); `begin_chain(chain, row)`; for a chain of depth + 1
   events, `extend_chain(chain, events, depth, row)` returns the probability of the chain with `row` behind it and
   keeps it as depth + 1, so that another row can be tried at the same depth, or the search can go on from there or back;
-  `confidence_of_chain(chain, events, depth, within_ms)` adds the window. Both leaves return NO_CHAIN_ROOM (-1.0) when
-  the arrays are too short: `chain = wider_chain(chain)` and call again. An extension costs what the new event overlaps;
-  where the window is not certain, the events up to the first known order are looked at once for all that follow.
+  `confidence_of_chain(chain, events, depth, within_ms)` adds the window. Both leaves return NO_CHAIN_CAPACITY (-1.0)
+  when the arrays are too short: `chain = wider_chain(chain)` and call again. An extension costs what the new event
+  overlaps; where the window is not certain, the events up to the first known order are looked at once for all that
+  follow.
 
 Neither form knows of bounds of clocks (`Events.skew`, `engine.kernels.confidence.skew`).
 """
@@ -35,16 +36,16 @@ import numpy.typing as npt
 from engine.kernels.compile.ways import apart, inlined, kernel, leaf
 from engine.kernels.confidence.absence import absent_confidence, distribution
 from engine.kernels.confidence.ordering import may_precede, separated
-from engine.kernels.confidence.pieces import NO_ROOM, POLYNOMIAL, advance_to, alone, run
+from engine.kernels.confidence.pieces import NO_CAPACITY, POLYNOMIAL, advance_to, alone, run
 from engine.kernels.confidence.window import cut, joint, share_inside
 
-NO_CHAIN_ROOM = -1.0
+NO_CHAIN_CAPACITY = -1.0
 
 TOLERANCE = 1e-12
 """Confidences that differ by less are equal, and `CONFIDENCE >= c` admits from c - TOLERANCE on: they are computed to
 about a tenth of this. The one place for all runtimes; the oracle states it anew, as what the clause means."""
 
-_FIRST_ROOM = 32
+_FIRST_CAPACITY = 32
 """Cells, and half of the coefficients, that most chains do with; arrays that are too short give way to longer ones."""
 
 
@@ -75,14 +76,14 @@ def chain_mass(events, rows, start, end):
         k += 1
     if k >= end:
         return 1.0
-    room = _FIRST_ROOM
+    capacity = _FIRST_CAPACITY
     while True:
-        cells = np.empty((room, 2), np.int64)
-        coefs = np.empty(2 * room, np.float64)
+        cells = np.empty((capacity, 2), np.int64)
+        coefs = np.empty(2 * capacity, np.float64)
         _, n_cells, _, mass = run(cells, coefs, events, rows, k - 1, end, False, 0, 0)
-        if n_cells != NO_ROOM:
+        if n_cells != NO_CAPACITY:
             return mass
-        room *= 4
+        capacity *= 4
 
 
 @kernel
@@ -94,14 +95,14 @@ def chain_confidence(events, rows, n, within_ms):
         return 0.0
     if events.hi_ms[rows[n - 1]] - events.lo_ms[rows[0]] <= within_ms:
         return chain_mass(events, rows, 0, n)
-    room = _FIRST_ROOM
+    capacity = _FIRST_CAPACITY
     while True:
-        cells = np.empty((room, 2), np.int64)
-        coefs = np.empty(2 * room, np.float64)
+        cells = np.empty((capacity, 2), np.int64)
+        coefs = np.empty(2 * capacity, np.float64)
         confidence = _with_window(cells, coefs, events, rows, n, within_ms)
-        if confidence != NO_CHAIN_ROOM:
+        if confidence != NO_CHAIN_CAPACITY:
             return confidence
-        room *= 4
+        capacity *= 4
 
 
 @leaf
@@ -120,14 +121,14 @@ def _with_window(cells, coefs, events, rows, n, within_ms):
         return cut(cells, coefs, events, rows, n, within_ms, 0, 0)
     if first_cut == 0 and last_cut == n - 2 and events.weight_at[rows[0]] < 0 and events.weight_at[rows[n - 1]] < 0:
         _, n_cells, _, middle = run(cells, coefs, events, rows, 1, n - 1, False, 0, 0)
-        if n_cells == NO_ROOM:
-            return NO_CHAIN_ROOM
+        if n_cells == NO_CAPACITY:
+            return NO_CHAIN_CAPACITY
         return middle * share_inside(events, rows[0], rows[n - 1], within_ms)
     head_form, n_head, coef, head_mass = POLYNOMIAL, 0, 0, 1.0
     if first_cut > 0:
         head_form, n_head, coef, head_mass = _head_of(cells, coefs, events, rows, first_cut)
-    if n_head == NO_ROOM:
-        return NO_CHAIN_ROOM
+    if n_head == NO_CAPACITY:
+        return NO_CHAIN_CAPACITY
     above = n_head + 1
     form, n_cells, mass, middle = POLYNOMIAL, 0, head_mass, 1.0
     for part in range(2):
@@ -137,12 +138,12 @@ def _with_window(cells, coefs, events, rows, n, within_ms):
         middle = mass
         end = n if part else last_cut + 1
         form, n_cells, _, mass = run(cells, coefs, events, rows, start, end, False, above, coef)
-        if n_cells == NO_ROOM:
-            return NO_CHAIN_ROOM
+        if n_cells == NO_CAPACITY:
+            return NO_CHAIN_CAPACITY
     if n_cells == 0 and mass > 0.0:
         form, n_cells, _, _ = alone(cells, coefs, events, rows[n - 1], False, 1.0, above, coef)
-        if n_cells == NO_ROOM:
-            return NO_CHAIN_ROOM
+        if n_cells == NO_CAPACITY:
+            return NO_CHAIN_CAPACITY
     if mass <= 0.0:
         return 0.0
     share = joint(
@@ -179,14 +180,15 @@ def _head_of(heads, head_coefs, events, rows, last):
 class Chain(NamedTuple):
     """A chain of events with what is known of each of its prefixes: index d is the prefix of d + 1 events.
 
-    rows: int64 (n_depths,). mass: float64 (n_depths + 1,), the prefix's probability without the window. places: int64
-    (n_depths + 1, 6), columns below. cells, coefs: distributions of last events (`engine.kernels.confidence.pieces`),
-    one above the other. heads, head_coefs: see `confidence_of_chain`; the last row of places and mass is about it.
+    rows: int64 (n_depths,). mass: float64 (n_depths + 1,), the prefix's probability without the window. positions:
+    int64 (n_depths + 1, 6), columns below. cells, coefs: distributions of last events
+    (`engine.kernels.confidence.pieces`), one above the other. heads, head_coefs: see `confidence_of_chain`; the last
+    row of positions and mass is about it.
     """
 
     rows: npt.NDArray[np.int64]
     mass: npt.NDArray[np.float64]
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     cells: npt.NDArray[np.int64]
     coefs: npt.NDArray[np.float64]
     heads: npt.NDArray[np.int64]
@@ -209,10 +211,10 @@ def new_chain(n_depths):
         np.empty(n_depths, np.int64),
         np.empty(n_depths + 1, np.float64),
         np.zeros((n_depths + 1, 6), np.int64),
-        np.empty((_FIRST_ROOM, 2), np.int64),
-        np.empty(2 * _FIRST_ROOM, np.float64),
-        np.empty((_FIRST_ROOM, 2), np.int64),
-        np.empty(2 * _FIRST_ROOM, np.float64),
+        np.empty((_FIRST_CAPACITY, 2), np.int64),
+        np.empty(2 * _FIRST_CAPACITY, np.float64),
+        np.empty((_FIRST_CAPACITY, 2), np.int64),
+        np.empty(2 * _FIRST_CAPACITY, np.float64),
     )
 
 
@@ -228,45 +230,45 @@ def wider_chain(chain):
     coefs[: 2 * n] = chain.coefs
     head_coefs = np.empty(8 * n, np.float64)
     head_coefs[: 2 * n] = chain.head_coefs
-    return Chain(chain.rows, chain.mass, chain.places, cells, coefs, heads, head_coefs)
+    return Chain(chain.rows, chain.mass, chain.positions, cells, coefs, heads, head_coefs)
 
 
 @leaf
-def _place(chain, depth, row, mass, form, cell, n_cells, coef, first_cut):
+def _position(chain, depth, row, mass, form, cell, n_cells, coef, first_cut):
     chain.rows[depth] = row
     chain.mass[depth] = mass
-    stamp = chain.places[chain.rows.shape[0], _LAST_STAMP] + 1
-    chain.places[chain.rows.shape[0], _LAST_STAMP] = stamp
-    chain.places[depth, _FORM] = form
-    chain.places[depth, _CELL] = cell
-    chain.places[depth, _N_CELLS] = n_cells
-    chain.places[depth, _COEF] = coef
-    chain.places[depth, _CUT] = first_cut
-    chain.places[depth, _STAMP] = stamp
+    stamp = chain.positions[chain.rows.shape[0], _LAST_STAMP] + 1
+    chain.positions[chain.rows.shape[0], _LAST_STAMP] = stamp
+    chain.positions[depth, _FORM] = form
+    chain.positions[depth, _CELL] = cell
+    chain.positions[depth, _N_CELLS] = n_cells
+    chain.positions[depth, _COEF] = coef
+    chain.positions[depth, _CUT] = first_cut
+    chain.positions[depth, _STAMP] = stamp
 
 
 @leaf
 def begin_chain(chain, row):
     """The chain is this row."""
-    _place(chain, 0, row, 1.0, POLYNOMIAL, 0, 0, 0, -1)
+    _position(chain, 0, row, 1.0, POLYNOMIAL, 0, 0, 0, -1)
 
 
 @inlined
 def extend_chain(chain, events, depth, row):
     """P(the events 0..depth of the chain are in order, and then `row`), the window left aside; kept as depth + 1.
 
-    0.0 (nothing is kept) where that cannot be; NO_CHAIN_ROOM when the arrays are too short.
+    0.0 (nothing is kept) where that cannot be; NO_CHAIN_CAPACITY when the arrays are too short.
     """
     last = chain.rows[depth]
     if separated(events, last, row):
-        cell = chain.places[depth, _CELL]
-        if chain.places[depth, _N_CELLS] > 0:
-            cell += chain.places[depth, _N_CELLS] + 1
-        first_cut = chain.places[depth, _CUT]
+        cell = chain.positions[depth, _CELL]
+        if chain.positions[depth, _N_CELLS] > 0:
+            cell += chain.positions[depth, _N_CELLS] + 1
+        first_cut = chain.positions[depth, _CUT]
         if first_cut < 0:
             first_cut = depth
         mass = chain.mass[depth]
-        _place(chain, depth + 1, row, mass, POLYNOMIAL, cell, 0, chain.places[depth, _COEF], first_cut)
+        _position(chain, depth + 1, row, mass, POLYNOMIAL, cell, 0, chain.positions[depth, _COEF], first_cut)
         return mass
     if not may_precede(events, last, row):
         return 0.0
@@ -277,14 +279,14 @@ def extend_chain(chain, events, depth, row):
 def _extend_overlapping(chain, events, depth, row):
     """`extend_chain` where the row overlaps the last event."""
     if not _is_written(chain, events, depth):
-        return NO_CHAIN_ROOM
-    cell = chain.places[depth, _CELL]
-    n_cells = chain.places[depth, _N_CELLS]
+        return NO_CHAIN_CAPACITY
+    cell = chain.positions[depth, _CELL]
+    n_cells = chain.positions[depth, _N_CELLS]
     above = cell + n_cells + 1
     form, n_cells, coef, mass = advance_to(
         chain.cells,
         chain.coefs,
-        chain.places[depth, _FORM],
+        chain.positions[depth, _FORM],
         cell,
         n_cells,
         chain.mass[depth],
@@ -292,19 +294,19 @@ def _extend_overlapping(chain, events, depth, row):
         row,
         False,
         above,
-        chain.places[depth, _COEF],
+        chain.positions[depth, _COEF],
     )
-    if n_cells == NO_ROOM:
-        return NO_CHAIN_ROOM
+    if n_cells == NO_CAPACITY:
+        return NO_CHAIN_CAPACITY
     if mass > 0.0:
-        _place(chain, depth + 1, row, mass, form, above, n_cells, coef, chain.places[depth, _CUT])
+        _position(chain, depth + 1, row, mass, form, above, n_cells, coef, chain.positions[depth, _CUT])
     return mass
 
 
 @leaf
 def _is_written(chain, events, depth):
     """Write the last event's distribution down, unless it is; False when the arrays are too short."""
-    if chain.places[depth, _N_CELLS] > 0:
+    if chain.positions[depth, _N_CELLS] > 0:
         return True
     form, n_cells, coef, _ = alone(
         chain.cells,
@@ -313,20 +315,20 @@ def _is_written(chain, events, depth):
         chain.rows[depth],
         False,
         chain.mass[depth],
-        chain.places[depth, _CELL],
-        chain.places[depth, _COEF],
+        chain.positions[depth, _CELL],
+        chain.positions[depth, _COEF],
     )
-    if n_cells == NO_ROOM:
+    if n_cells == NO_CAPACITY:
         return False
-    chain.places[depth, _FORM] = form
-    chain.places[depth, _N_CELLS] = n_cells
-    chain.places[depth, _COEF] = coef
+    chain.positions[depth, _FORM] = form
+    chain.positions[depth, _N_CELLS] = n_cells
+    chain.positions[depth, _COEF] = coef
     return True
 
 
 @inlined
 def confidence_of_chain(chain, events, depth, within_ms):
-    """`chain_confidence` of the events 0..depth; NO_CHAIN_ROOM when the arrays are too short.
+    """`chain_confidence` of the events 0..depth; NO_CHAIN_CAPACITY when the arrays are too short.
 
     Where the window is not certain and the order of some neighbours is known, the distribution of the second event in
     mirrored time, before what follows it up to the first known order, is kept for all chains that begin alike. Where
@@ -342,45 +344,45 @@ def confidence_of_chain(chain, events, depth, within_ms):
 @apart
 def _confidence_in_window(chain, events, depth, within_ms):
     """`confidence_of_chain` where the window is not certain."""
-    first_cut = chain.places[depth, _CUT]
+    first_cut = chain.positions[depth, _CUT]
     if first_cut < 0:
-        above = chain.places[depth, _CELL] + chain.places[depth, _N_CELLS] + 1
-        coef = chain.places[depth, _COEF]
+        above = chain.positions[depth, _CELL] + chain.positions[depth, _N_CELLS] + 1
+        coef = chain.positions[depth, _COEF]
         return cut(chain.cells, chain.coefs, events, chain.rows, depth + 1, within_ms, above, coef)
     first = chain.rows[0]
     last = chain.rows[depth]
     if (
         first_cut == 0
-        and chain.places[depth, _N_CELLS] == 0
+        and chain.positions[depth, _N_CELLS] == 0
         and events.weight_at[first] < 0
         and events.weight_at[last] < 0
     ):
         return chain.mass[depth] * share_inside(events, first, last, within_ms)
     if not _is_written(chain, events, depth):
-        return NO_CHAIN_ROOM
+        return NO_CHAIN_CAPACITY
     head = chain.rows.shape[0]
-    if chain.places[head, _STAMP] != chain.places[first_cut, _STAMP]:
-        chain.places[head, _STAMP] = 0
+    if chain.positions[head, _STAMP] != chain.positions[first_cut, _STAMP]:
+        chain.positions[head, _STAMP] = 0
         head_form, n_head, head_mass = POLYNOMIAL, 0, 1.0
         if first_cut > 0:
             head_form, n_head, _, head_mass = _head_of(chain.heads, chain.head_coefs, events, chain.rows, first_cut)
-            if n_head == NO_ROOM:
-                return NO_CHAIN_ROOM
-        chain.places[head, _STAMP] = chain.places[first_cut, _STAMP]
-        chain.places[head, _FORM] = head_form
-        chain.places[head, _N_CELLS] = n_head
+            if n_head == NO_CAPACITY:
+                return NO_CHAIN_CAPACITY
+        chain.positions[head, _STAMP] = chain.positions[first_cut, _STAMP]
+        chain.positions[head, _FORM] = head_form
+        chain.positions[head, _N_CELLS] = n_head
         chain.mass[head] = head_mass
     share = joint(
         chain.cells,
         chain.coefs,
-        chain.places[depth, _FORM],
-        chain.places[depth, _CELL],
-        chain.places[depth, _N_CELLS],
+        chain.positions[depth, _FORM],
+        chain.positions[depth, _CELL],
+        chain.positions[depth, _N_CELLS],
         chain.mass[depth],
         chain.heads,
         chain.head_coefs,
-        chain.places[head, _FORM],
-        chain.places[head, _N_CELLS],
+        chain.positions[head, _FORM],
+        chain.positions[head, _N_CELLS],
         chain.mass[head],
         events,
         first,
@@ -390,7 +392,7 @@ def _confidence_in_window(chain, events, depth, within_ms):
 
 
 __all__ = [
-    "NO_CHAIN_ROOM",
+    "NO_CHAIN_CAPACITY",
     "TOLERANCE",
     "Chain",
     "absent_confidence",

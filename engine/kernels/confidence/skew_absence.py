@@ -27,11 +27,11 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps, work):
     if not has_skew(events, every, n_all):
         return absent_confidence(events, rows, n, within_ms, negated, gaps, work)
     at = np.empty(n_all, np.int64)  # by row number, which decides where a clock gives two events one place
-    places = np.zeros(n_all, np.int64)
+    positions = np.zeros(n_all, np.int64)
     for r in range(n_all):
         for q in range(n_all):
-            places[r] += every[q] < every[r]
-        at[places[r]] = r
+            positions[r] += every[q] < every[r]
+        at[positions[r]] = r
     shared, _ = shared_offsets(events, every, n_all, np.zeros(n_all, np.int64), 1)
     variable, skews, n_variables = numbered_offsets(events, every, at, n_all, shared)
     lo = np.empty(n_all, np.int64)
@@ -44,7 +44,9 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps, work):
     degrees = np.zeros(n_all, np.int64)
     weight_at, weights = own_distributions(events, every, at, n_all, shared, lo, hi, knots, degrees)
     clock = np.empty(n_all, np.int64)
-    source_seq = np.zeros(n_all, np.int64)  # the place in its clock's order, which may go by row number where times tie
+    source_seq = np.zeros(
+        n_all, np.int64
+    )  # the position in its clock's order, which may go by row number where times tie
     for r in range(n_all):
         row = every[at[r]]
         clock[r] = events.clock[row]
@@ -83,7 +85,7 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps, work):
             shift = offsets[variable[r]] if variable[r] >= 0 else 0
             gathered.lo_ms[r] = lo[r] + shift
             gathered.hi_ms[r] = hi[r] + shift
-        values[combination] = absent_confidence(gathered, places[:n], n, within_ms, places[n:], gaps, work)
+        values[combination] = absent_confidence(gathered, positions[:n], n, within_ms, positions[n:], gaps, work)
         if values[combination] == TOO_MUCH_WORK:
             return TOO_MUCH_WORK
         for v in range(n_variables):

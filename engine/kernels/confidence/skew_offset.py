@@ -75,9 +75,9 @@ def _points(chains, own, skew, reference):
     walls, degree = _walls(chains, own, skew, reference)
     if degree < 0 or walls.shape[0] * (degree + 2) >= n_offsets:
         return np.arange(-reach, reach + 1), np.ones(n_offsets, np.float64)
-    room = walls.shape[0] * (2 * degree + 4)  # `_nodes` gives at most twice what is needed
-    points = np.empty(room, np.int64)
-    shares = np.ones(room, np.float64)
+    capacity = walls.shape[0] * (2 * degree + 4)  # `_nodes` gives at most twice what is needed
+    points = np.empty(capacity, np.int64)
+    shares = np.ones(capacity, np.float64)
     n = 0
     for piece in range(walls.shape[0] - 1):
         points[n] = walls[piece]
@@ -97,7 +97,7 @@ def _walls(chains, own, skew, reference):
     """The offsets between which the confidence is one polynomial, ascending with both ends; its degree, -1: none.
 
     In a chain the k-th event less k is to be at or after the one before less k - 1: two bounds meet where their
-    difference is that of their places, by way of the window too. A wall belongs to neither side.
+    difference is that of their positions, by way of the window too. A wall belongs to neither side.
     """
     reach = skew + max(reference, 0)
     n_rows = chains.lo_ms.shape[0]
@@ -195,7 +195,7 @@ def _nodes(n_points, n_needed):
 
 @leaf
 def _solve(matrix):
-    """Solve in place: the last column becomes the solution (Gauss and Jordan, with pivots by rows)."""
+    """Solve in position: the last column becomes the solution (Gauss and Jordan, with pivots by rows)."""
     n = matrix.shape[0]
     for k in range(n):
         pivot = k

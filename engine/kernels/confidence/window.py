@@ -8,7 +8,7 @@ depends on end points and on the number of events, not on milliseconds.
 from __future__ import annotations
 
 from engine.kernels.compile.ways import apart, leaf
-from engine.kernels.confidence.pieces import DENSE, NO_ROOM, POLYNOMIAL, advance, part_of_cell, settled, value_at
+from engine.kernels.confidence.pieces import DENSE, NO_CAPACITY, POLYNOMIAL, advance, part_of_cell, settled, value_at
 
 
 @leaf
@@ -46,7 +46,7 @@ def joint(
     share = 1.0 / (hi - lo + 1)
     reach = cells[cell + n_cells, 0]
     scratch = cells[cell + n_cells, 1]
-    room = coefs.shape[0] - scratch
+    capacity = coefs.shape[0] - scratch
     end = hi + 1
     head_reach = -end  # in mirrored time; after it, that is at all times of the row, what follows is certain
     if n_head > 0:
@@ -80,7 +80,7 @@ def joint(
             continue
         n_tail = 1 if t >= reach else cells[c + 1, 1] - cells[c, 1]
         n_ahead = 1 if -s >= head_reach else heads[h + 1, 1] - heads[h, 1]
-        if 2 * n_tail + 2 * n_ahead > room:
+        if 2 * n_tail + 2 * n_ahead > capacity:
             return -1.0
         if t >= reach:
             coefs[scratch] = mass
@@ -251,7 +251,7 @@ def _between(cells, coefs, events, rows, i, n, start, end, cell, coef, n_ways):
         form, n_cells, coef_end, mass = advance(
             cells, coefs, form, cell, n_cells, mass, lo, hi, share, events.weights, at, 1, above, coef_end
         )
-        if n_cells == NO_ROOM:
+        if n_cells == NO_CAPACITY:
             return -1.0
         if mass <= 0.0:
             break

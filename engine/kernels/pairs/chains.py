@@ -84,11 +84,11 @@ class Bound(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs of a first and a last event that share their members, (n_pairs,): the place of the first event among these
-    where the pattern begins with the Kleene component, ascending, else -1; the row of the last event; how many members
-    come before it. With a Kleene component at the end the last event is the last of these."""
+    """Pairs of a first and a last event that share their members, (n_pairs,): the position of the first event among
+    these where the pattern begins with the Kleene component, ascending, else -1; the row of the last event; how many
+    members come before it. With a Kleene component at the end the last event is the last of these."""
 
-    places: Int64
+    positions: Int64
     lasts: Int64
     n_before: Int64
 
@@ -105,12 +105,12 @@ class Best(NamedTuple):
 
 @kernel
 def count_chains(
-    tables, links, events, begin_ok, take_ok, rows, first, places, lasts, n_before, threshold, with_used, budget
+    tables, links, events, begin_ok, take_ok, rows, first, positions, lasts, n_before, threshold, with_used, budget
 ):
     """Number, best and events of the matches (first, chain, last) of each pair.
 
     rows: int64 (n,), what may be in a chain, in the order of `search_order`, one to a block. first: the single event
-    that all pairs begin with; of no use where the pattern begins with the Kleene component. places, lasts, n_before:
+    that all pairs begin with; of no use where the pattern begins with the Kleene component. positions, lasts, n_before:
     see `Pairs`. Several last events only where no condition on what precedes the last event reads it, several first
     ones where none on neighbours reads b[1], and where times are certain. with_used: whether the events in matches are
     asked for. budget: steps after which no further pass is begun.
@@ -136,13 +136,13 @@ def count_chains(
     )  # fmt: skip
     offsets = np.zeros(n_pairs + 1, np.int64)
     nothing = np.empty(0, np.int64)
-    pairs = Pairs(places, lasts, n_before)
+    pairs = Pairs(positions, lasts, n_before)
     begins_here = np.zeros(n, np.bool_)
     for p in range(n_pairs):
         row = first
         if kl == 0:
-            begins_here[places[p]] = True
-            row = rows[places[p]]
+            begins_here[positions[p]] = True
+            row = rows[positions[p]]
         if events.hi_ms[lasts[p]] - events.lo_ms[row] > tables.within_ms:
             return NOT_THIS_FORM, counts, best.confidence, offsets, nothing, nothing, used, 0
     opening = unbound(tables, lasts[0])
@@ -153,7 +153,7 @@ def count_chains(
         if not (opens and leaves(tables, events, 0, opening, aggregates, stack)):
             return COMPLETE, counts, best.confidence, offsets, nothing, nothing, used, 1
     else:
-        opening[0] = rows[places[0]]
+        opening[0] = rows[positions[0]]
     bound = Bound(opening, opening.copy(), aggregates, stack, np.empty(4, np.int64))
     head = np.ones(n, np.float64)  # P(first < b)
     can_follow = np.zeros(n, np.bool_)
@@ -171,7 +171,7 @@ def count_chains(
         np.zeros((most + 1, n), np.int64), np.full((most + 1, n), NOBODY, np.int32), np.zeros(n, np.int64),
         np.zeros((most + 1, n_used), np.bool_),
     )  # fmt: skip
-    size = tree_size(members.n_places)
+    size = tree_size(members.n_positions)
     trees = Trees(
         np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.zeros(n, np.int64),
         np.empty(2 * size, np.bool_), np.empty(n, np.bool_),
@@ -194,11 +194,11 @@ def count_chains(
             status = OUT_OF_BUDGET
         last_start = start
         if kl == 0:
-            while places[of_pass] < start:
+            while positions[of_pass] < start:
                 of_pass += 1
                 offsets[of_pass] = offsets[of_pass - 1]
             end_of_pass = of_pass
-            while end_of_pass < n_pairs and places[end_of_pass] == start:
+            while end_of_pass < n_pairs and positions[end_of_pass] == start:
                 end_of_pass += 1
         for p in range(of_pass, end_of_pass):
             found = _close(
@@ -246,8 +246,8 @@ def _with_best(rows, layers, links, first, pairs, best, after, p, offsets, chain
         chain[at] = first
         steps[at] = 0
     _write(rows, layers, links.most_counted, best.end[p], best.layer[p], best.length[p], chain, at + kl)
-    for place in range(at + kl, end - after):
-        steps[place] = kl
+    for position in range(at + kl, end - after):
+        steps[position] = kl
     if after == 1:
         chain[end - 1] = pairs.lasts[p]
         steps[end - 1] = kl + 1
@@ -334,17 +334,17 @@ def _go_on(tables, links, events, members, starts, begin, layers, trees, bound, 
     for j in range(n):
         layers.longest[j] = 1 if most == 1 and starts[j] else 0
         layers.numbers[1, j] = starts[j]
-    if not members.by_place:
+    if not members.by_position:
         return _go_on_by_pairs(tables, links, events, members, begin, layers, trees, bound, budget, work)
     for k in range(1 if most == 1 else 2, most + 1):
-        _go_on_by_places(members, begin, k, k == most, layers, trees, work)
+        _go_on_by_positions(members, begin, k, k == most, layers, trees, work)
         if work[0] > budget and k < most:
             return False
     return True
 
 
 @leaf
-def _go_on_by_places(members, begin, k, is_last, layers, trees, work):
+def _go_on_by_positions(members, begin, k, is_last, layers, trees, work):
     """Count the chains of layer k, from those of layer k - 1 and, in the last layer, of its own."""
     clear(trees.sums, trees.tops)
     levels = tree_height(trees.sums.shape[0] // 2)
@@ -358,8 +358,8 @@ def _go_on_by_places(members, begin, k, is_last, layers, trees, work):
             if is_last and layers.numbers[k, entered] > 0:
                 number = min(number + layers.numbers[k, entered], MOST)
                 trees.ranks[entered] = layers.longest[entered]
-            if number > 0 and members.place[entered] >= 0:
-                enter(trees.sums, trees.tops, trees.ranks, members.place[entered], number, entered)
+            if number > 0 and members.position[entered] >= 0:
+                enter(trees.sums, trees.tops, trees.ranks, members.position[entered], number, entered)
                 work[0] += levels
             entered += 1
         work[0] += 2 * levels
@@ -527,7 +527,7 @@ def _ends_match(tables, events, kl, last, registers, aggregates, stack):
 def _go_back(tables, links, events, members, begin, end, layers, trees, bound, work):
     """Find all chains that go on to a match, from those that `closes` says are complete."""
     most = links.most_counted
-    if not members.by_place:
+    if not members.by_position:
         _copy(bound.opening, bound.registers)
         for j in range(end - 1, begin - 1, -1):
             leads = False
@@ -559,9 +559,9 @@ def _go_back(tables, links, events, members, begin, end, layers, trees, bound, w
                     else:
                         mark_between(trees.marks, members.low[j], members.high[j])
                 j -= 1
-            if layers.numbers[k, i] > 0 and not layers.closes[k, i] and members.place[i] >= 0:
+            if layers.numbers[k, i] > 0 and not layers.closes[k, i] and members.position[i] >= 0:
                 work[0] += levels
-                layers.closes[k, i] = is_marked(trees.marks, members.place[i])
+                layers.closes[k, i] = is_marked(trees.marks, members.position[i])
 
 
 @leaf
@@ -569,8 +569,8 @@ def _write(rows, layers, most, end, layer, length, chain, at):
     """Write a longest chain of a layer that ends in `end` to chain[at : at + length]."""
     j = end
     k = layer
-    for place in range(at + length - 1, at - 1, -1):
-        chain[place] = rows[j]
+    for position in range(at + length - 1, at - 1, -1):
+        chain[position] = rows[j]
         parent = layers.parents[k, j]
         if k < most or (parent != NOBODY and layers.numbers[k, parent] == 0):
             k -= 1

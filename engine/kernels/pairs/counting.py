@@ -78,7 +78,7 @@ _NEGATED_PER_STEP = 2
 """So many negated events are looked at in the time of a step."""
 _MOST_NUMBERS = 1 << 25
 """Numbers that labels of one pair may take: 256 MiB."""
-_NEEDS_ROOM = -1
+_NEEDS_CAPACITY = -1
 """Beside the statuses: the search goes on where it is when labels, classes and links have room for one more."""
 _TAKES = 0
 _BEGINS = 1
@@ -143,15 +143,15 @@ def count(tables, events, masks, pair, threshold, budget, precise, links_wanted)
     single = precise and not window_open
     numbers = 3 * n_registers + 2 * n_slots + 8
     status = _begin(tables, events, masks, pair, labels, classes, search)
-    room = labels.counts.shape[0]
-    bounds = _Bounds(least, budget, window_open, single, links_wanted, 2 * room * numbers <= _MOST_NUMBERS)
+    capacity = labels.counts.shape[0]
+    bounds = _Bounds(least, budget, window_open, single, links_wanted, 2 * capacity * numbers <= _MOST_NUMBERS)
     if status == COMPLETE:
         status = _extend_labels(tables, events, masks, pair, bounds, labels, classes, links, search)
-    while status == _NEEDS_ROOM:
-        if bounds.may_grow and search.state[N_LABELS] == room:
+    while status == _NEEDS_CAPACITY:
+        if bounds.may_grow and search.state[N_LABELS] == capacity:
             labels = more_labels(labels)
-            room = labels.counts.shape[0]
-            bounds = _Bounds(least, budget, window_open, single, links_wanted, 2 * room * numbers <= _MOST_NUMBERS)
+            capacity = labels.counts.shape[0]
+            bounds = _Bounds(least, budget, window_open, single, links_wanted, 2 * capacity * numbers <= _MOST_NUMBERS)
         if 2 * search.state[N_LABELS] > labels.table.shape[0]:
             labels = wider_table(labels, search.state[N_LABELS])
         if search.state[N_CLASSES] == classes.mass.shape[0]:
@@ -275,11 +275,11 @@ def _extend_labels(tables, events, masks, pair, bounds, labels, classes, links, 
             phase = state[PHASE]
             target = labels.fields[label, STEP] + phase
             if state[AT] < 0:
-                state[AT] = _first_place(tables, events, labels, search, label, phase, n)
+                state[AT] = _first_position(tables, events, labels, search, label, phase, n)
             for here in range(state[AT], n + 1 if target == final else n):
                 if here < n and _is_full(bounds, labels, classes, links, state):
                     state[AT] = here
-                    return _NEEDS_ROOM
+                    return _NEEDS_CAPACITY
                 status = _extend(
                     tables, events, masks, pair, bounds, labels, classes, links, search, label, phase, here
                 )  # fmt: skip
@@ -304,7 +304,7 @@ def _is_full(bounds, labels, classes, links, state):
 
 
 @inlined
-def _first_place(tables, events, labels, search, label, phase, n):
+def _first_position(tables, events, labels, search, label, phase, n):
     """The first candidate that a label is extended by, n: by the last event alone, n + 1: by none."""
     step, position = labels.fields[label, STEP], labels.fields[label, POSITION]
     final = tables.kleene.shape[0] - 1
@@ -413,8 +413,8 @@ def _paid_negated_at(tables, events, masks, pair, decided_at, search):
     """As `_negated_at`; what is looked at counts as work."""
     if tables.negations.shape[0] == 0:
         return ABSENT
-    n_looks = n_negated_at(tables, events, pair.negated, decided_at, pair.first, pair.last, search.rows)
-    search.state[N_WORK] += n_looks // _NEGATED_PER_STEP
+    n_visits = n_negated_at(tables, events, pair.negated, decided_at, pair.first, pair.last, search.rows)
+    search.state[N_WORK] += n_visits // _NEGATED_PER_STEP
     return _negated_at(tables, events, masks, pair, decided_at, search)
 
 

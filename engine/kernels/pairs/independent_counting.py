@@ -248,16 +248,16 @@ def _count_on(
 
 
 @kernel
-def _scratch(tables, room):
+def _scratch(tables, capacity):
     n_states = tables.sizes.shape[0] << tables.properties.shape[0]
     return Scratch(
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.bool_),
-        np.empty(room, np.bool_),
-        np.empty((room + 1, n_states), np.int32),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.bool_),
+        np.empty(capacity, np.bool_),
+        np.empty((capacity + 1, n_states), np.int32),
         np.empty(n_states, np.int64),
         np.empty(n_states, np.bool_),
         np.empty(2 * tables.n_steps + 1, np.int64),
@@ -286,8 +286,8 @@ def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, sta
     match of row k is longest[offsets[0, k] : offsets[0, k + 1]]; used int64: its members, by offsets[1], none unless
     `with_used`; the first row that is not done. Pairs by last, then first.
     """
-    room = 256
-    scratch = _scratch(tables, room)
+    capacity = 256
+    scratch = _scratch(tables, capacity)
     rows = np.empty((256, N_COLUMNS), np.int64)
     offsets = np.zeros((2, 257), np.int64)
     longest = np.empty(1024, np.int64)
@@ -311,8 +311,8 @@ def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, sta
             found,
         )
         if state == NO_SCRATCH:
-            room *= 4
-            scratch = _scratch(tables, room)
+            capacity *= 4
+            scratch = _scratch(tables, capacity)
         elif state == NO_ROWS:
             rows = np.concatenate((rows, np.empty_like(rows)))
             offsets = np.concatenate((offsets, np.empty((2, offsets.shape[1] - 1), np.int64)), axis=1)

@@ -113,27 +113,27 @@ class Search(NamedTuple):
 
 @kernel
 def new_labels(n_registers, n_slots):
-    room = 64
+    capacity = 64
     return _Labels(
-        np.empty((room, 6), np.int64),
-        np.empty(room, np.int64),
-        np.zeros((room, n_registers + n_slots), np.int64),
-        np.empty((room, n_registers), np.int64),
-        np.empty((room, n_slots), np.float64),
-        np.zeros(room, np.bool_),
+        np.empty((capacity, 6), np.int64),
+        np.empty(capacity, np.int64),
+        np.zeros((capacity, n_registers + n_slots), np.int64),
+        np.empty((capacity, n_registers), np.int64),
+        np.empty((capacity, n_slots), np.float64),
+        np.zeros(capacity, np.bool_),
         np.full(256, -1, np.int64),
     )
 
 
 @kernel
 def new_classes():
-    room = 64
+    capacity = 64
     return _Classes(
-        np.empty((room, 5), np.int64),
-        np.empty(room, np.float64),
-        np.empty(room, np.float64),
-        np.empty(room, np.int64),
-        np.empty(room, np.float64),
+        np.empty((capacity, 5), np.int64),
+        np.empty(capacity, np.float64),
+        np.empty(capacity, np.float64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.float64),
         np.full(256, -1, np.int64),
     )
 

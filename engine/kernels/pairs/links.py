@@ -1,7 +1,7 @@
 """Which events of a Kleene component may follow one another, where predicates compare neighbours alone.
 
 b[j] may follow b[i] if every condition on the two holds. Conditions that compare one key of b[i] admit the events at a
-range of places in the order of that key (`Members.low`, `high`), found by bisection; then nobody looks at all pairs.
+range of positions in the order of that key (`Members.low`, `high`), found by bisection; then nobody looks at all pairs.
 Other conditions are asked of each pair, one event against all before it at a time.
 """
 
@@ -63,22 +63,22 @@ class LinkTables(NamedTuple):
 class Members(NamedTuple):
     """Events between two others that may be in a chain, in their order, and which may follow which; arrays (n,).
 
-    can_follow: the event may be b[i], i > 1. seen: how many of the events it may come after, its order apart. place: in
-    the order of the key, -1 without a key. low, high, gap_low, gap_high: the places of the events it may follow, but
-    for the gap. n_places: events with a key. by_place: whether all this is there. keys, values: float64 (n_links, n)
-    for conditions of KEY_AGAINST_VALUE where it is not.
+    can_follow: the event may be b[i], i > 1. seen: how many of the events it may come after, its order apart. position:
+    in the order of the key, -1 without a key. low, high, gap_low, gap_high: the positions of the events it may follow,
+    but for the gap. n_positions: events with a key. by_position: whether all this is there. keys, values: float64
+    (n_links, n) for conditions of KEY_AGAINST_VALUE where it is not.
     """
 
     rows: Int64
     can_follow: Bool
     seen: Int64
-    place: Int64
+    position: Int64
     low: Int64
     high: Int64
     gap_low: Int64
     gap_high: Int64
-    n_places: int
-    by_place: bool
+    n_positions: int
+    by_position: bool
     keys: Float64
     values: Float64
 
@@ -118,7 +118,7 @@ def relate(tables, links, events, rows, can_follow, seen, registers, aggregates,
     evaluated. registers: everything that is known from the start is bound."""
     n = rows.shape[0]
     n_links = links.links.shape[0]
-    place = np.full(n, -1, np.int64)
+    position = np.full(n, -1, np.int64)
     low = np.zeros(n, np.int64)
     high = np.zeros(n, np.int64)
     gap_low = np.zeros(n, np.int64)
@@ -130,7 +130,7 @@ def relate(tables, links, events, rows, can_follow, seen, registers, aggregates,
         by_key = has_key[np.argsort(keys[0][has_key], kind="mergesort")]
         sorted_keys = keys[0][by_key]
         for at in range(by_key.shape[0]):
-            place[by_key[at]] = at
+            position[by_key[at]] = at
         work[0] += n + by_key.shape[0] * tree_height(tree_size(by_key.shape[0]))
         if _find_ranges(
             tables, links, events, rows, can_follow, by_key, sorted_keys, low, high, gap_low, gap_high, registers,
@@ -138,13 +138,13 @@ def relate(tables, links, events, rows, can_follow, seen, registers, aggregates,
         ):  # fmt: skip
             none = np.empty((0, 0), np.float64)
             return Members(
-                rows, can_follow, seen, place, low, high, gap_low, gap_high, by_key.shape[0], True, none, none
+                rows, can_follow, seen, position, low, high, gap_low, gap_high, by_key.shape[0], True, none, none
             )
     elif n_links == 0:
-        place[:] = np.arange(n)
+        position[:] = np.arange(n)
         high[:] = n
         none = np.empty((0, 0), np.float64)
-        return Members(rows, can_follow, seen, place, low, high, gap_low, gap_high, n, True, none, none)
+        return Members(rows, can_follow, seen, position, low, high, gap_low, gap_high, n, True, none, none)
     keys = np.full((n_links, n), np.nan)
     values = np.full((n_links, n), np.nan)
     for k in range(n_links):
@@ -152,7 +152,7 @@ def relate(tables, links, events, rows, can_follow, seen, registers, aggregates,
             _evaluate_keys(tables, links, events, rows, k, registers, aggregates, stack, keys)
             _evaluate_values(tables, links, events, rows, k, registers, aggregates, stack, values)
             work[0] += 2 * n
-    return Members(rows, can_follow, seen, place, low, high, gap_low, gap_high, 0, False, keys, values)
+    return Members(rows, can_follow, seen, position, low, high, gap_low, gap_high, 0, False, keys, values)
 
 
 @leaf
@@ -186,8 +186,8 @@ def _find_ranges(
     tables, links, events, rows, can_follow, by_key, sorted_keys, low, high, gap_low, gap_high, registers, aggregates,
     stack, work,
 ):  # fmt: skip
-    """Find the places of those that each member may follow; False when a condition is unknown for some keys alone, as
-    infinite numbers make it."""
+    """Find the positions of those that each member may follow; False when a condition is unknown for some keys alone,
+    as infinite numbers make it."""
     n = by_key.shape[0]
     current = registers.shape[0] - 1
     was = registers[current]

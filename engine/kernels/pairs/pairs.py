@@ -176,7 +176,7 @@ def inside(events, rows, first, last):
 
 @leaf
 def first_from(events, rows, start, end, time_ms):
-    """The first place in rows[start:end] whose lo_ms is not before time_ms (rows are in that order)."""
+    """The first position in rows[start:end] whose lo_ms is not before time_ms (rows are in that order)."""
     while start < end:
         middle = (start + end) // 2
         if events.lo_ms[rows[middle]] < time_ms:

@@ -11,7 +11,7 @@ from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.pairs.pairs import replay
 from engine.kernels.programs.opcodes import MAX_STACK
 
-_FIRST_ROOM = 64
+_FIRST_CAPACITY = 64
 
 
 class Paths(NamedTuple):
@@ -33,16 +33,16 @@ class Paths(NamedTuple):
 def new_paths():
     """Room for a few."""
     return Paths(
-        np.empty(_FIRST_ROOM, np.int32),
-        np.empty(_FIRST_ROOM, np.int64),
-        np.empty(_FIRST_ROOM, np.int32),
-        np.empty(_FIRST_ROOM, np.int32),
-        np.empty(_FIRST_ROOM, np.int64),
+        np.empty(_FIRST_CAPACITY, np.int32),
+        np.empty(_FIRST_CAPACITY, np.int64),
+        np.empty(_FIRST_CAPACITY, np.int32),
+        np.empty(_FIRST_CAPACITY, np.int32),
+        np.empty(_FIRST_CAPACITY, np.int64),
     )
 
 
 @leaf
-def has_room(paths, n_nodes, n_matches, depth):
+def has_capacity(paths, n_nodes, n_matches, depth):
     """Whether there is room for one more match, of so many events beside its last one."""
     return n_nodes + depth <= paths.node_row.shape[0] and n_matches < paths.match_node.shape[0]
 
@@ -145,4 +145,4 @@ def replay_steps(tables, columns, offsets, rows, steps, programs):
     return values
 
 
-__all__ = ["Paths", "add_match", "filled", "has_room", "new_paths", "replay_steps", "spell_steps", "wider_paths"]
+__all__ = ["Paths", "add_match", "filled", "has_capacity", "new_paths", "replay_steps", "spell_steps", "wider_paths"]

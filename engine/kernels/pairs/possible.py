@@ -138,9 +138,9 @@ def count_possible(
         n_work = (_PER_CANDIDATE + _PER_SORTED) * n + _PER_PAIR * (end - p)
         free_work = min(_FREE * (n + end - p), max(free_steps[0], 0))
         if simple:
-            overlap, looks = _clocks_overlap(events, first, rows, pairs, status, p, end)
+            overlap, visits = _clocks_overlap(events, first, rows, pairs, status, p, end)
             simple = not overlap
-            n_work += looks // 2
+            n_work += visits // 2
         if not simple:
             for q in range(p, end):
                 if status[q] == COUNTED and pairs[q, 1] != first:
@@ -194,7 +194,7 @@ def count_possible(
             bounds[q, 0] = own_chain if n_between == 0 else n_pool
             bounds[q, 1] = own_chain + n_apart if n_between == 0 else n_pool + n_between
             n_pool += n_between
-            begin_apart, end_apart, n_others, looks = _write_used(
+            begin_apart, end_apart, n_others, visits = _write_used(
                 events, first, last, rows, lo_ms, latest, tables.within_ms, pool, n_pool
             )
             bounds[q, 2] = own_rows + begin_apart
@@ -202,7 +202,7 @@ def count_possible(
             bounds[q, 4] = n_pool
             n_pool += n_others
             bounds[q, 5] = n_pool
-            n_work += _PER_CANDIDATE * looks + _PER_KEPT * (n_between + n_others)
+            n_work += _PER_CANDIDATE * visits + _PER_KEPT * (n_between + n_others)
         if not any_kept:
             n_pool = own_rows
         free_steps[0] -= min(n_work, free_work)
@@ -240,33 +240,33 @@ def _clocks_overlap(events, first, rows, pairs, status, start, end):
     """Whether two of the events are of one clock and their intervals overlap: then their order is no matter of time.
     And at how many pairs of events that took a look."""
     n = rows.shape[0]
-    looks = 0
+    visits = 0
     latest_ms = events.hi_ms[first]
     for k in range(n):
         row = rows[k]
         if events.clock[row] < 0:
             continue
         if one_clock(events, first, row) and events.lo_ms[row] <= events.hi_ms[first]:
-            return True, looks
+            return True, visits
         for other in range(k + 1, n):
             if events.lo_ms[rows[other]] > events.hi_ms[row]:
                 break
-            looks += 1
+            visits += 1
             if one_clock(events, row, rows[other]):
-                return True, looks
+                return True, visits
     for q in range(start, end):
         last = pairs[q, 1]
         if status[q] != COUNTED or events.clock[last] < 0 or last == first:
             continue
         if one_clock(events, first, last) and events.lo_ms[last] <= latest_ms:
-            return True, looks
-        looks += n
+            return True, visits
+        visits += n
         for k in range(n):
             row = rows[k]
             share = events.lo_ms[row] <= events.hi_ms[last] and events.lo_ms[last] <= events.hi_ms[row]
             if share and row != last and one_clock(events, row, last):
-                return True, looks
-    return False, looks
+                return True, visits
+    return False, visits
 
 
 @kernel
@@ -279,11 +279,11 @@ def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, bud
         return 0
     first = pairs[start, 0]
     n_rows = rows.shape[0]
-    room = n_rows + end - start
-    lo = np.empty(room, np.int64)
-    hi = np.empty(room, np.int64)
-    member = np.zeros(room, np.bool_)
-    last_of = np.full(room, -1, np.int64)
+    capacity = n_rows + end - start
+    lo = np.empty(capacity, np.int64)
+    hi = np.empty(capacity, np.int64)
+    member = np.zeros(capacity, np.bool_)
+    last_of = np.full(capacity, -1, np.int64)
     zero_ms = events.lo_ms[first]
     n = 0
     at = 0
@@ -307,12 +307,12 @@ def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, bud
             q += 1
         n += 1
     tie_first = events.lo_ms[first] == events.hi_ms[first]
-    n_overlaps, n_looks = overlapping_work(lo[:n], hi[:n])
-    if n_overlaps > _MOST_OVERLAPS or n_looks // 8 > budget + n:
+    n_overlaps, n_visits = overlapping_work(lo[:n], hi[:n])
+    if n_overlaps > _MOST_OVERLAPS or n_visits // 8 > budget + n:
         counts[start:end] = 0
         complete[start:end] = False
         return n
-    return n_looks // 8 + count_orders(
+    return n_visits // 8 + count_orders(
         lo[:n], hi[:n], member[:n], last_of[:n], events.hi_ms[first] - zero_ms, tie_first, within_ms, cut, direct,
         budget, counts[start:end], complete[start:end],
     )  # fmt: skip
@@ -370,7 +370,7 @@ def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
     end = max(begin, np.searchsorted(latest, events.lo_ms[last]))
     latest_ms = events.hi_ms[last]
     n_others = 0
-    looks = 0
+    visits = 0
     k = 0
     while k < rows.shape[0] and lo_ms[k] <= latest_ms:
         if begin <= k < end:
@@ -378,11 +378,11 @@ def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
             continue
         row = rows[k]
         k += 1
-        looks += 1
+        visits += 1
         if row != last and _is_used(events, first, row, last, within_ms):
             pool[n + n_others] = row
             n_others += 1
-    return begin, end, n_others, looks
+    return begin, end, n_others, visits
 
 
 @kernel

@@ -233,16 +233,16 @@ def overlapping_work(lo, hi):
     """How many of the intervals `overlapping` returns, and how many it looks at."""
     n = lo.shape[0]
     n_found = 0
-    n_looks = 0
+    n_visits = 0
     start = 0
     latest = np.empty(n, np.int64)  # the prefix maximum of hi
     for i in range(n):
         latest[i] = hi[i] if i == 0 else max(latest[i - 1], hi[i])
         while latest[start] < lo[i]:
             start += 1
-        n_looks += i - start
+        n_visits += i - start
         n_found += np.searchsorted(lo, hi[i], side="right") - i - 1
-    return 2 * n_found, 2 * n_looks
+    return 2 * n_found, 2 * n_visits
 
 
 @kernel
@@ -287,10 +287,10 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
     counts[:] = 0
     complete[:] = not narrow
     most_bound = first_hi_ms if cut else np.int64(0)
-    room = 256
-    labels = np.empty((room, _FIELDS), np.int64)
-    heap = np.empty(room, np.int64)
-    table = np.full(4 * room, _FREE, np.int64)
+    capacity = 256
+    labels = np.empty((capacity, _FIELDS), np.int64)
+    heap = np.empty(capacity, np.int64)
+    table = np.full(4 * capacity, _FREE, np.int64)
     heads = np.full(n, -1, np.int64)
     sizes = np.zeros(2, np.int64)
     pool = np.empty((16, 3), np.int64)
@@ -321,9 +321,9 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
         if last_of[j] >= 0 and direct:
             counts[last_of[j]] += 1
         if member[j]:
-            if sizes[0] + 2 > room:
+            if sizes[0] + 2 > capacity:
                 labels, heap, table = _grown(labels, heap, table, sizes[0])
-                room *= 2
+                capacity *= 2
             _enter(labels, table, heap, sizes, heads, j, floor, pushed, bound, np.int64(0), np.int64(1), earliest)
 
     at = 0
@@ -346,9 +346,9 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
                 _end_from(last_of, hi, now, complete)
             if n_work > most_work:
                 break
-            if sizes[0] + starts[i + 1] - starts[i] + 2 > room:
+            if sizes[0] + starts[i + 1] - starts[i] + 2 > capacity:
                 labels, heap, table = _grown(labels, heap, table, sizes[0] + starts[i + 1] - starts[i])
-                room = labels.shape[0]
+                capacity = labels.shape[0]
             for k in range(starts[i], starts[i + 1]):
                 j = overlaps[k]
                 tied = precise and lo[j] == hi[j]
@@ -412,9 +412,9 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
         if slots[j] >= 0:
             owner[slots[j]] = j
             n_slots = max(n_slots, slots[j] + 1)
-        if sizes[0] + n_pool + 1 > room:
+        if sizes[0] + n_pool + 1 > capacity:
             labels, heap, table = _grown(labels, heap, table, sizes[0] + n_pool)
-            room = labels.shape[0]
+            capacity = labels.shape[0]
         is_most = False
         n_work += n_pool
         for k in range(n_pool):
@@ -444,15 +444,15 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
 @kernel
 def _grown(labels, heap, table, least):
     """Twice the room, and more where it is needed: (labels, heap, table)."""
-    room = 2 * labels.shape[0]
-    while room < least + 2:
-        room *= 2
-    wider = np.empty((room, _FIELDS), np.int64)
+    capacity = 2 * labels.shape[0]
+    while capacity < least + 2:
+        capacity *= 2
+    wider = np.empty((capacity, _FIELDS), np.int64)
     n = labels.shape[0]
     wider[:n] = labels
-    queue = np.empty(room, np.int64)
+    queue = np.empty(capacity, np.int64)
     queue[: heap.shape[0]] = heap
-    fresh = np.full(4 * room, _FREE, np.int64)
+    fresh = np.full(4 * capacity, _FREE, np.int64)
     for k in range(table.shape[0]):
         if table[k] != _FREE:
             fresh[_slot_of(wider, fresh, table[k])] = table[k]

@@ -69,17 +69,17 @@ def around(events, members, starts, pairs, begin, end):
 
 
 @kernel
-def places(events, rows, pairs, begin, end):
-    """Where rows may follow one: (after, ordinal, n): the first place after each one, which last event of the pairs
+def positions_around(events, rows, pairs, begin, end):
+    """Where rows may follow one: (after, ordinal, n): the first position after each one, which last event of the pairs
     each row is, -1 for none, and how many there are; int64 (n_rows,)."""
     after = np.empty(rows.shape[0], np.int64)
     ordinal = np.full(rows.shape[0], -1, np.int64)
-    _place(events, rows, pairs, begin, end, after, ordinal)
+    _position(events, rows, pairs, begin, end, after, ordinal)
     return after, ordinal, end - begin
 
 
 @leaf
-def _place(events, rows, pairs, begin, end, after, ordinal):
+def _position(events, rows, pairs, begin, end, after, ordinal):
     n = rows.shape[0]
     stop = n
     for at in range(n - 1, -1, -1):
@@ -95,7 +95,7 @@ def _place(events, rows, pairs, begin, end, after, ordinal):
 
 @leaf
 def first_after(events, rows, first):
-    """The first place of a row that may follow `first`."""
+    """The first position of a row that may follow `first`."""
     begin, end = 0, rows.shape[0]
     while begin < end:
         middle = (begin + end) // 2
@@ -114,11 +114,11 @@ def first_after(events, rows, first):
 def reach_of(kleene, begin_ok, rows, after, ordinal, n_lasts):
     """The first last event (its ordinal, n_lasts for none) that a prefix can lead to which ends in such a row of such a
     component, as far as types and local predicates go: int64 (n_steps, n); and the one that the first event alone can
-    lead to when the next may stand at a place or after it: int64 (n + 1,)."""
+    lead to when the next may stand at a position or after it: int64 (n + 1,)."""
     n_steps = kleene.shape[0]
     n = rows.shape[0]
     reach = np.empty((n_steps, n), np.int64)
-    onward = np.full((n_steps + 1, n + 1), n_lasts, np.int64)  # the same from the first such row from a place on
+    onward = np.full((n_steps + 1, n + 1), n_lasts, np.int64)  # the same from the first such row from a position on
     for at in range(n - 1, -1, -1):
         onward[n_steps, at] = ordinal[at] if ordinal[at] >= 0 else onward[n_steps, at + 1]
         for step in range(n_steps):
@@ -129,24 +129,24 @@ def reach_of(kleene, begin_ok, rows, after, ordinal, n_lasts):
 
 
 @leaf
-def _order(rows, by_rank, place_of, order):
-    """The places of the rows by rank, where all rows that may be around are known by rank; place_of: -1 for each row,
-    before and after."""
+def _order(rows, by_rank, position_of, order):
+    """The positions of the rows by rank, where all rows that may be around are known by rank; position_of: -1 for each
+    row, before and after."""
     for at in range(rows.shape[0]):
-        place_of[rows[at]] = at
+        position_of[rows[at]] = at
     n = 0
     for row in by_rank:
-        if place_of[row] >= 0:
-            order[n] = place_of[row]
-            place_of[row] = -1
+        if position_of[row] >= 0:
+            order[n] = position_of[row]
+            position_of[row] = -1
             n += 1
 
 
 @kernel
-def choices_of(kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, by_rank, place_of):
-    """The places of the rows that each edge may bind, in the order of ranks: (choices int64, edges int64 (2 * n_steps +
-    1,), in_order): those of edge 2 * step (begin) or 2 * step + 1 (take) are choices[edges[e]:edges[e + 1]]. in_order:
-    ranks ascend with time. by_rank, place_of: see `_order`."""
+def choices_of(kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, by_rank, position_of):
+    """The positions of the rows that each edge may bind, in the order of ranks: (choices int64, edges int64 (2 *
+    n_steps + 1,), in_order): those of edge 2 * step (begin) or 2 * step + 1 (take) are choices[edges[e]:edges[e + 1]].
+    in_order: ranks ascend with time. by_rank, position_of: see `_order`."""
     n_steps = kleene.shape[0]
     final = n_steps - 1
     n = rows.shape[0]
@@ -158,7 +158,7 @@ def choices_of(kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, 
         if _SORT * n < by_rank.shape[0]:
             order = np.argsort(ranks[rows])
         else:
-            _order(rows, by_rank, place_of, order)
+            _order(rows, by_rank, position_of, order)
     edges = np.zeros(2 * n_steps + 1, np.int64)
     choices = np.empty(n * max(2 * n_steps - 1, 1), np.int64)
     n_choices = 0
@@ -184,7 +184,7 @@ def choices_of(kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, 
 
 @kernel
 def latest_of(choices):
-    """The latest place of each block of choices."""
+    """The latest position of each block of choices."""
     n = choices.shape[0]
     latest = np.full(n // BLOCK + 1, -1, np.int64)
     for at in range(n):
@@ -209,7 +209,7 @@ def negated_around(events, denied, denied_starts, key, first, last, within_ms):
 
 @leaf
 def first_behind(events, rows, begin, end, row, strictly):
-    """The first place in rows[begin:end] that comes after `row`, strictly: at a later time."""
+    """The first position in rows[begin:end] that comes after `row`, strictly: at a later time."""
     while begin < end:
         middle = (begin + end) // 2
         other = rows[middle]
@@ -238,7 +238,7 @@ __all__ = [
     "first_behind",
     "latest_of",
     "negated_around",
-    "places",
+    "positions_around",
     "reach_of",
     "rows_by_rank",
 ]

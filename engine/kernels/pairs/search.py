@@ -6,8 +6,11 @@ stay false once they are false; a bound on the number of steps ends the search o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from engine.kernels.compile.types import BoolArray, Float64Array, Int64Array
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.absence import TOO_MUCH_WORK
 from engine.kernels.confidence.ordering import may_precede, separated
@@ -21,6 +24,7 @@ from engine.kernels.confidence.skew import (
     prefix_work,
 )
 from engine.kernels.confidence.skew_absence import absent_match_confidence
+from engine.kernels.pairs.labels import copy_from, copy_to
 from engine.kernels.pairs.state import (
     ABSENT,
     BEGIN,
@@ -36,7 +40,7 @@ from engine.kernels.pairs.state import (
     takes,
     unbound,
 )
-from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED, REFUSED_SKEW
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_CAPACITY, REFUSED, REFUSED_SKEW
 from engine.kernels.programs.opcodes import MAX_STACK
 
 IN_SEVERAL_GAPS = -3.0
@@ -49,23 +53,76 @@ _ROUNDING = 1e-13
 """A difference of sums that is less is rounding."""
 
 
+_DEPTH, _LENGTH, _WORK = range(3)
+"""What the search knows of itself, int64 (3,): the prefix that it goes on with, -1 for none; events of the match that
+it has come to; candidates looked at, and what confidences take in the time of one."""
+_IS_MATCH, _IS_NONE, _IS_OVER = -1, -2, -3
+"""Beside the statuses: the chain is a match if its last conditions hold, or is none; there is no other."""
+_BOTH = -2
+"""Of `following`: the first event may be the last one as well."""
+_TAKE, _ON = 0, 1
+
+
+class Around(NamedTuple):
+    """What may be in a match. candidates, blocks, earliest: int64 (n,), see `search`; the first candidate of the block
+    of each. negated: int64 (k,); negated_ok: bool (n_negations, n_rows). n_decided: int64 (n_steps + 1,), how many
+    negations are decided when the component is bound. first, last: rows. least: confidences are above 0 and at least
+    this. budget: see `search`."""
+
+    candidates: Int64Array
+    blocks: Int64Array
+    earliest: Int64Array
+    negated: Int64Array
+    negated_ok: BoolArray
+    n_decided: Int64Array
+    first: int
+    last: int
+    least: float
+    budget: int
+
+
+class Prefixes(NamedTuple):
+    """What is known of each prefix of the chain of events: index d is that of d + 1 events.
+
+    - chain, steps int64 (depths,): the last event and its component; position: that of the event among the candidates,
+      -1 for the first event.
+    - rows int64 (depths, n_registers), aggregates float64 (depths, n_slots): as they are behind it.
+    - wanted, following int64 (depths,): what comes next, `_TAKE` or `_ON`, and from which candidate on; `last` stands
+      behind all of them.
+    - mass float64 (depths,): how sure it is, the window left aside; before: how sure what comes before its open segment
+      is, which begins at segment int64 (depths,).
+    - row, slots, stack: scratch, the prefix that is tried.
+    """
+
+    chain: Int64Array
+    steps: Int64Array
+    position: Int64Array
+    rows: Int64Array
+    aggregates: Float64Array
+    wanted: Int64Array
+    following: Int64Array
+    mass: Float64Array
+    before: Float64Array
+    segment: Int64Array
+    row: Int64Array
+    slots: Float64Array
+    stack: Float64Array
+
+
+class Found(NamedTuple):
+    """Matches one after the other: confidences float64 (>= n,), offsets int64 (>= n + 1,), chain, steps int64."""
+
+    confidences: Float64Array
+    offsets: Int64Array
+    chain: Int64Array
+    steps: Int64Array
+
+
 @kernel
 def search(
-    tables,
-    events,
-    begin_ok,
-    take_ok,
-    negated_ok,
-    candidates,
-    blocks,
-    negated,
-    first,
-    last,
-    threshold,
-    budget,
-    capacity,
-    store,
-):
+    tables, events, begin_ok, take_ok, negated_ok, candidates, blocks, negated, first, last, threshold, budget,
+    capacity, store,
+):  # fmt: skip
     """All matches from `first` to `last` over `candidates` with confidence > 0 and >= threshold.
 
     begin_ok, take_ok: bool (n_steps, n_rows), local predicates and types. negated_ok: bool (n_negations, n_rows).
@@ -73,215 +130,261 @@ def search(
     types around. store: keep the matches (at most `capacity` of them), else count them.
 
     Returns (status, n_matches, n_work, confidences float64 (n_stored,), offsets int64 (n_stored + 1,), chain int64,
-    steps int64, used bool (n_steps, n), best int64): match k is chain[offsets[k] : offsets[k + 1]] with the component
+    steps int64, used bool (n_steps, n)): match k is chain[offsets[k] : offsets[k + 1]] with the component
     of each event in steps; without store the best match (confidence, then length, then first found) alone is stored.
     used: which candidate stands in which component of a match. n_work: candidates looked at, and what confidences take
     in the time of one.
     """
-    n = candidates.shape[0]
-    n_steps = tables.kleene.shape[0]
-    n_slots = tables.kinds.shape[0]
-    depth_limit = n + 3
-    stack = np.empty(MAX_STACK, np.float64)
-    base_rows = unbound(tables, last)
-    rows = np.empty((depth_limit, base_rows.shape[0]), np.int64)
-    aggregates = np.full((depth_limit, n_slots), np.nan)
-    scratch = base_rows.copy()
-    scratch_aggregates = np.full(n_slots, np.nan)
-    chain = np.empty(depth_limit, np.int64)
-    steps = np.empty(depth_limit, np.int64)
-    position = np.full(depth_limit, -1, np.int64)
-    phase = np.zeros(depth_limit, np.int64)  # 0: take another, 1: go on to the next component
-    following = np.zeros(depth_limit, np.int64)  # next candidate to look at; n stands for `last`
-    mass = np.ones(depth_limit, np.float64)
-    segment = np.zeros(depth_limit, np.int64)
-    before_segment = np.ones(depth_limit, np.float64)
+    around = Around(
+        candidates, blocks, _earliest(blocks), negated, negated_ok, _n_decided(tables), first, last,
+        max(threshold - TOLERANCE, 0.0), budget,
+    )  # fmt: skip
+    prefixes = _new_prefixes(tables, candidates.shape[0] + 3, last)
+    found = Found(np.empty(16, np.float64), np.zeros(17, np.int64), np.empty(64, np.int64), np.empty(64, np.int64))
+    used = np.zeros((tables.kleene.shape[0], candidates.shape[0]), np.bool_)
+    state = np.zeros(3, np.int64)
     work = np.empty(2, np.float64)
-    n_decided = np.zeros(n_steps + 1, np.int64)
-    for k in range(tables.negations.shape[0]):
-        n_decided[tables.negations[k, 1]] += 1
-    starts = np.zeros(n + 1, np.int64)
-    for k in range(1, n):
-        starts[k] = starts[k - 1] if blocks[k] == blocks[k - 1] else k
-    used = np.zeros((n_steps, n), np.bool_)
-    confidences = np.empty(16, np.float64)
-    offsets = np.zeros(17, np.int64)
-    out_chain = np.empty(64, np.int64)
-    out_steps = np.empty(64, np.int64)
-    n_stored = 0
-    n_matches = 0
-    n_work = 0
-    best_confidence = -1.0
-    best_length = 0
+    n_stored, n_matches = 0, 0
+    best_confidence, best_length = -1.0, 0
     status = COMPLETE
-    least = max(threshold - TOLERANCE, 0.0)
-
-    depth = -1
-    ok = begin_ok[0, first] and begins(tables, events, 0, first, scratch, scratch_aggregates, stack)
-    if ok:
-        chain[0] = first
-        steps[0] = 0
-        ok = loops_hold(tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack)
-    if ok:
-        decided = negations_at(tables, events, negated, negated_ok, 0, first, last, scratch, scratch_aggregates, stack)
-        ok = decided != PRESENT
-    if ok:
-        depth = 0
-        rows[0] = scratch
-        aggregates[0] = scratch_aggregates
-        position[0] = -1
-        phase[0] = 0 if tables.kleene[0] else 1
-        following[0] = -2 if first == last else 0
-    while depth >= 0:
-        i = chain[depth]
-        step = steps[depth]
-        complete = False
-        if following[depth] == -2:  # the first event is the last one as well
-            following[depth] = n + 1
-            complete = n_steps == 1
-            length = 1
-        elif following[depth] > n:
-            if phase[depth] == 1 or step + 1 >= n_steps or first == last:
-                depth -= 1
-            else:
-                phase[depth] = 1
-                following[depth] = 0
-            continue
-        else:
-            at = following[depth]
-            if at == 0 and phase[depth] == 1:
-                scratch[:] = rows[depth]
-                scratch_aggregates[:] = aggregates[depth]
-                if (
-                    step + 1 >= n_steps
-                    or not leaves(tables, events, step, scratch, scratch_aggregates, stack)
-                    or not loops_hold(
-                        tables, events, step, PROCEED, chain, steps, depth + 1, scratch, scratch_aggregates, stack
-                    )
-                ):
-                    following[depth] = n + 1
-                    continue
-            if position[depth] >= 0 and at < starts[position[depth]]:
-                at = starts[position[depth]]
-            following[depth] = at + 1
-            target = step if phase[depth] == 0 else step + 1
-            only_last = target == n_steps - 1 and not tables.kleene[target]
-            if only_last and at < n:
-                following[depth] = n
-                continue
-            j = last if at == n else candidates[at]
-            if at == n and target != n_steps - 1:
-                continue
-            n_work += 1
-            if n_work > budget:
-                status = OUT_OF_BUDGET
-                break
-            allowed = take_ok[target, j] if phase[depth] == 0 else begin_ok[target, j]
-            if not allowed or not may_precede(events, i, j):
-                continue
-            if at < n and not _is_new(position, blocks, depth, at):
-                continue
-            # Confidence first: it is shared by all that follow.
-            chain[depth + 1] = j
-            known = separated(events, i, j)
-            if known:
-                new_mass = mass[depth]
-            else:
-                n_work += _steps(prefix_work(events, chain, segment[depth], depth + 2))
-                if n_work > budget:
-                    status = OUT_OF_BUDGET
-                    break
-                new_mass = prefix_mass(events, chain, segment[depth], depth + 2, before_segment[depth], mass[depth])
-            if new_mass <= 0.0 or new_mass < least:
-                continue
-            scratch[:] = rows[depth]
-            scratch_aggregates[:] = aggregates[depth]
-            if phase[depth] == 0:
-                ok = takes(tables, events, step, j, scratch, scratch_aggregates, stack)
-            else:
-                ok = begins(tables, events, target, j, scratch, scratch_aggregates, stack)
-                if ok:
-                    ok = loops_hold(
-                        tables, events, target, BEGIN, chain, steps, depth + 1, scratch, scratch_aggregates, stack
-                    )
-                if ok:
-                    n_work += n_decided[target] * negated.shape[0] // _NEGATED_PER_STEP
-                    decided = negations_at(
-                        tables, events, negated, negated_ok, target, first, last, scratch, scratch_aggregates, stack
-                    )
-                    ok = decided != PRESENT
-            if not ok:
-                continue
-            if at < n:
-                depth += 1
-                rows[depth] = scratch
-                aggregates[depth] = scratch_aggregates
-                steps[depth] = target
-                position[depth] = at
-                phase[depth] = 0 if tables.kleene[target] else 1
-                following[depth] = 0
-                mass[depth] = new_mass
-                segment[depth] = depth if known else segment[depth - 1]
-                before_segment[depth] = mass[depth - 1] if known else before_segment[depth - 1]
-                continue
-            steps[depth + 1] = target
-            length = depth + 2
-            complete = True
-        if not complete:
-            continue
-        work[0], work[1] = 0.0, _PER_STEP * (budget - n_work + 1.0)
+    state[_DEPTH] = 0 if _begins(tables, events, begin_ok, around, prefixes) else -1
+    while True:
+        outcome = _next(tables, events, begin_ok, take_ok, around, prefixes, state)
+        if outcome != _IS_MATCH:
+            status = COMPLETE if outcome == _IS_OVER else OUT_OF_BUDGET
+            break
+        length = state[_LENGTH]
+        work[0], work[1] = 0.0, _PER_STEP * (budget - state[_WORK] + 1.0)
         confidence = _confidence_of_match(
-            tables, events, negated, negated_ok, chain, steps, length, first, last, scratch, scratch_aggregates, stack,
-            work,
+            tables, events, negated, negated_ok, prefixes.chain, prefixes.steps, length, first, last, prefixes.row,
+            prefixes.slots, prefixes.stack, work,
         )  # fmt: skip
-        n_work += _steps(work[0])
+        state[_WORK] += _steps(work[0])
         if confidence == TOO_MUCH_WORK:
             status = OUT_OF_BUDGET
             break
         if confidence <= TOO_MUCH:
             status = REFUSED if confidence == IN_SEVERAL_GAPS else REFUSED_SKEW
             break
-        if confidence <= 0.0 or confidence < least:
+        if confidence <= 0.0 or confidence < around.least:
             continue
         if store and n_matches == capacity:
-            status = OUT_OF_ROOM
+            status = OUT_OF_CAPACITY
             break
         n_matches += 1
-        for k in range(1, depth + 1):
-            used[steps[k], position[k]] = True
+        for k in range(1, state[_DEPTH] + 1):
+            used[prefixes.steps[k], prefixes.position[k]] = True
         better = confidence > best_confidence + TOLERANCE or (
             confidence > best_confidence - TOLERANCE and length > best_length
         )
         if better:
-            best_confidence = confidence
-            best_length = length
+            best_confidence, best_length = confidence, length
         if not store:
             if not better:
                 continue
             n_stored = 0
-        if n_stored == confidences.shape[0]:
-            confidences = np.append(confidences, np.empty(n_stored, np.float64))
-            offsets = np.append(offsets, np.empty(n_stored, np.int64))
-        end = offsets[n_stored] + length
-        while end > out_chain.shape[0]:
-            out_chain = np.append(out_chain, np.empty(out_chain.shape[0], np.int64))
-            out_steps = np.append(out_steps, np.empty(out_steps.shape[0], np.int64))
-        out_chain[offsets[n_stored] : end] = chain[:length]
-        out_steps[offsets[n_stored] : end] = steps[:length]
-        confidences[n_stored] = confidence
+        found = _with_capacity(found, n_stored, length)
+        _add(found, n_stored, confidence, prefixes, length)
         n_stored += 1
-        offsets[n_stored] = end
-    end = offsets[n_stored]
+    end = found.offsets[n_stored]
     return (
         status,
         n_matches,
-        n_work,
-        confidences[:n_stored],
-        offsets[: n_stored + 1],
-        out_chain[:end],
-        out_steps[:end],
+        state[_WORK],
+        found.confidences[:n_stored],
+        found.offsets[: n_stored + 1],
+        found.chain[:end],
+        found.steps[:end],
         used,
     )
+
+
+@kernel
+def _earliest(blocks):
+    earliest = np.zeros(blocks.shape[0] + 1, np.int64)
+    for k in range(1, blocks.shape[0]):
+        earliest[k] = earliest[k - 1] if blocks[k] == blocks[k - 1] else k
+    return earliest
+
+
+@kernel
+def _n_decided(tables):
+    n_decided = np.zeros(tables.kleene.shape[0] + 1, np.int64)
+    for k in range(tables.negations.shape[0]):
+        n_decided[tables.negations[k, 1]] += 1
+    return n_decided
+
+
+@kernel
+def _new_prefixes(tables, n_depths, last):
+    row = unbound(tables, last)
+    n_slots = tables.kinds.shape[0]
+    return Prefixes(
+        np.empty(n_depths, np.int64), np.empty(n_depths, np.int64), np.full(n_depths, -1, np.int64),
+        np.empty((n_depths, row.shape[0]), np.int64), np.full((n_depths, n_slots), np.nan),
+        np.zeros(n_depths, np.int64), np.zeros(n_depths, np.int64), np.ones(n_depths, np.float64),
+        np.ones(n_depths, np.float64), np.zeros(n_depths, np.int64), row, np.full(n_slots, np.nan),
+        np.empty(MAX_STACK, np.float64),
+    )  # fmt: skip
+
+
+@leaf
+def _begins(tables, events, begin_ok, around, prefixes):
+    """Bind the first event; False when it begins no match."""
+    first, row, slots, stack = around.first, prefixes.row, prefixes.slots, prefixes.stack
+    if not (begin_ok[0, first] and begins(tables, events, 0, first, row, slots, stack)):
+        return False
+    prefixes.chain[0] = first
+    prefixes.steps[0] = 0
+    if not loops_hold(tables, events, 0, BEGIN, prefixes.chain, prefixes.steps, 0, row, slots, stack):
+        return False
+    decided = negations_at(tables, events, around.negated, around.negated_ok, 0, first, around.last, row, slots, stack)
+    if decided == PRESENT:
+        return False
+    copy_to(prefixes.rows, 0, row)
+    copy_to(prefixes.aggregates, 0, slots)
+    prefixes.wanted[0] = _TAKE if tables.kleene[0] else _ON
+    prefixes.following[0] = _BOTH if first == around.last else 0
+    return True
+
+
+@leaf
+def _next(tables, events, begin_ok, take_ok, around, prefixes, state):
+    """Go on to the next chain that ends in `last`: _IS_MATCH. _IS_OVER: there is none; OUT_OF_BUDGET."""
+    n, n_steps = around.candidates.shape[0], tables.kleene.shape[0]
+    while state[_DEPTH] >= 0:
+        depth = state[_DEPTH]
+        if prefixes.following[depth] == _BOTH:
+            prefixes.following[depth] = n + 1
+            state[_LENGTH] = 1
+            if n_steps == 1:
+                return _IS_MATCH
+        elif prefixes.following[depth] > n:
+            if prefixes.wanted[depth] == _ON or prefixes.steps[depth] + 1 >= n_steps or around.first == around.last:
+                state[_DEPTH] = depth - 1
+            else:
+                prefixes.wanted[depth] = _ON
+                prefixes.following[depth] = 0
+        else:
+            outcome = _tried(tables, events, begin_ok, take_ok, around, prefixes, state)
+            if outcome != _IS_NONE:
+                return outcome
+    return _IS_OVER
+
+
+@leaf
+def _tried(tables, events, begin_ok, take_ok, around, prefixes, state):
+    """Try the next candidate behind the prefix: it becomes a longer one, or _IS_MATCH. _IS_NONE otherwise, or
+    OUT_OF_BUDGET."""
+    n, n_steps = around.candidates.shape[0], tables.kleene.shape[0]
+    depth = state[_DEPTH]
+    step, is_on, at = prefixes.steps[depth], prefixes.wanted[depth] == _ON, prefixes.following[depth]
+    if at == 0 and is_on and not _may_leave(tables, events, prefixes, depth):
+        prefixes.following[depth] = n + 1
+        return _IS_NONE
+    if prefixes.position[depth] >= 0:
+        at = max(at, around.earliest[prefixes.position[depth]])
+    prefixes.following[depth] = at + 1
+    target = step + 1 if is_on else step
+    if target == n_steps - 1 and not tables.kleene[target] and at < n:  # `last` alone may be the one event of it
+        prefixes.following[depth] = n
+        return _IS_NONE
+    if at == n and target != n_steps - 1:
+        return _IS_NONE
+    event = around.last if at == n else around.candidates[at]
+    state[_WORK] += 1
+    if state[_WORK] > around.budget:
+        return OUT_OF_BUDGET
+    allowed = begin_ok[target, event] if is_on else take_ok[target, event]
+    if not allowed or not may_precede(events, prefixes.chain[depth], event):
+        return _IS_NONE
+    if at < n and not _is_new(prefixes.position, around.blocks, depth, at):
+        return _IS_NONE
+    # Confidence first: it is shared by all that follow.
+    prefixes.chain[depth + 1] = event
+    is_apart = separated(events, prefixes.chain[depth], event)
+    mass = prefixes.mass[depth]
+    if not is_apart:
+        segment = prefixes.segment[depth]
+        state[_WORK] += _steps(prefix_work(events, prefixes.chain, segment, depth + 2))
+        if state[_WORK] > around.budget:
+            return OUT_OF_BUDGET
+        mass = prefix_mass(events, prefixes.chain, segment, depth + 2, prefixes.before[depth], mass)
+    if mass <= 0.0 or mass < around.least:
+        return _IS_NONE
+    copy_from(prefixes.rows, depth, prefixes.row)
+    copy_from(prefixes.aggregates, depth, prefixes.slots)
+    if is_on:
+        if not _goes_on(tables, events, around, prefixes, depth, target, event, state):
+            return _IS_NONE
+    elif not takes(tables, events, step, event, prefixes.row, prefixes.slots, prefixes.stack):
+        return _IS_NONE
+    prefixes.steps[depth + 1] = target
+    if at == n:
+        state[_LENGTH] = depth + 2
+        return _IS_MATCH
+    prefixes.segment[depth + 1] = depth + 1 if is_apart else prefixes.segment[depth]
+    prefixes.before[depth + 1] = prefixes.mass[depth] if is_apart else prefixes.before[depth]
+    prefixes.mass[depth + 1] = mass
+    copy_to(prefixes.rows, depth + 1, prefixes.row)
+    copy_to(prefixes.aggregates, depth + 1, prefixes.slots)
+    prefixes.position[depth + 1] = at
+    prefixes.wanted[depth + 1] = _TAKE if tables.kleene[target] else _ON
+    prefixes.following[depth + 1] = 0
+    state[_DEPTH] = depth + 1
+    return _IS_NONE
+
+
+@leaf
+def _may_leave(tables, events, prefixes, depth):
+    """Whether a prefix may go on to the next component."""
+    step = prefixes.steps[depth]
+    if step + 1 >= tables.kleene.shape[0]:
+        return False
+    row, slots, stack = prefixes.row, prefixes.slots, prefixes.stack
+    copy_from(prefixes.rows, depth, row)
+    copy_from(prefixes.aggregates, depth, slots)
+    return leaves(tables, events, step, row, slots, stack) and loops_hold(
+        tables, events, step, PROCEED, prefixes.chain, prefixes.steps, depth + 1, row, slots, stack
+    )
+
+
+@leaf
+def _goes_on(tables, events, around, prefixes, depth, target, event, state):
+    """Bind the event as the first of the component `target`; False when it cannot be, or what is negated is there."""
+    row, slots, stack = prefixes.row, prefixes.slots, prefixes.stack
+    if not begins(tables, events, target, event, row, slots, stack):
+        return False
+    if not loops_hold(tables, events, target, BEGIN, prefixes.chain, prefixes.steps, depth + 1, row, slots, stack):
+        return False
+    state[_WORK] += around.n_decided[target] * around.negated.shape[0] // _NEGATED_PER_STEP
+    decided = negations_at(
+        tables, events, around.negated, around.negated_ok, target, around.first, around.last, row, slots, stack
+    )
+    return decided != PRESENT
+
+
+@kernel
+def _with_capacity(found, n, length):
+    """The same n matches with capacity for another one of so many events."""
+    confidences, offsets, chain, steps = found
+    if n == confidences.shape[0]:
+        confidences = np.append(confidences, np.empty(n, np.float64))
+        offsets = np.append(offsets, np.empty(n, np.int64))
+    while offsets[n] + length > chain.shape[0]:
+        chain = np.append(chain, np.empty(chain.shape[0], np.int64))
+        steps = np.append(steps, np.empty(steps.shape[0], np.int64))
+    return Found(confidences, offsets, chain, steps)
+
+
+@leaf
+def _add(found, n, confidence, prefixes, length):
+    begin = found.offsets[n]
+    for k in range(length):
+        found.chain[begin + k] = prefixes.chain[k]
+        found.steps[begin + k] = prefixes.steps[k]
+    found.confidences[n] = confidence
+    found.offsets[n + 1] = begin + length
 
 
 @leaf
@@ -365,7 +468,8 @@ def _confidence_of_match(
 
 @kernel
 def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
-    """As `absent_match_confidence`, with the places of one event together; IN_SEVERAL_GAPS with too many such events.
+    """As `absent_match_confidence`, with the positions of one event together; IN_SEVERAL_GAPS with too many such
+    events.
 
     An event is in one place at most, so that P(absent from all m) = sum of P(absent from one) - (m - 1): a product of
     such sums over the events, multiplied out.
@@ -387,7 +491,7 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
     if n_rows == n:
         return absent_match_confidence(events, chain, length, within_ms, negated, gaps, work)
     chosen = np.zeros(n_rows, np.int64)
-    rows, places = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    rows, positions = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     result = 0.0
     for _ in range(n_terms):
         factor = 1.0
@@ -396,11 +500,11 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
             at = first[k] + chosen[k]
             if at < first[k + 1]:
                 rows[n_chosen] = negated[at]
-                places[n_chosen] = gaps[at]
+                positions[n_chosen] = gaps[at]
                 n_chosen += 1
             else:
                 factor *= 1.0 - (first[k + 1] - first[k])
-        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], places[:n_chosen], work)
+        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], positions[:n_chosen], work)
         if found <= TOO_MUCH:  # or TOO_MUCH_WORK
             return found
         result += factor * found

@@ -191,7 +191,7 @@ def _points(events, members, starts, pairs, begin, end, ranks, slots, longest_ms
 
 @kernel
 def _by_rank(ranks, rows, slots):
-    """The places of the rows by their ranks, which differ: int64 (n,). slots: see `_points`."""
+    """The positions of the rows by their ranks, which differ: int64 (n,). slots: see `_points`."""
     n = rows.shape[0]
     if n == 0:
         return np.empty(0, np.int64)
@@ -204,14 +204,14 @@ def _by_rank(ranks, rows, slots):
         return np.argsort(ranks[rows])
     for k in range(n):
         slots[ranks[rows[k]]] = k
-    places = np.empty(n, np.int64)
+    positions = np.empty(n, np.int64)
     at = 0
     for rank in range(least, most + 1):
         if slots[rank] >= 0:
-            places[at] = slots[rank]
+            positions[at] = slots[rank]
             slots[rank] = -1
             at += 1
-    return places if at == n else np.argsort(ranks[rows])
+    return positions if at == n else np.argsort(ranks[rows])
 
 
 @kernel
@@ -242,10 +242,10 @@ def look_ahead(kleene, events, around, least):
             around.endings[final, k] = 0.0
         elif not around.skewed and separated(events, around.first, around.rows[k]):
             around.endings[final, k] = min(around.bounds[k], 1.0)
-    n_looks = _find_endings(
+    n_visits = _find_endings(
         kleene, events, around.rows, around.order, around.roles, least, around.skewed, around.endings
     )
-    return n_work + n_looks // _ENDINGS_PER_STEP
+    return n_work + n_visits // _ENDINGS_PER_STEP
 
 
 @kernel
@@ -265,7 +265,7 @@ def _find_endings(kleene, events, rows, order, roles, least, skewed, endings):
     latest_first = np.argsort(rows)[::-1]  # so that what follows is known before what it follows
     own = np.empty(n, np.int64)
     following = np.empty(n, np.int64)
-    n_looks = 0
+    n_visits = 0
     for step in range(final, -1, -1):
         best = endings[step]
         n_own = 0
@@ -283,13 +283,13 @@ def _find_endings(kleene, events, rows, order, roles, least, skewed, endings):
                 for to in following[:n_next]:
                     if order[k, to] != 0:
                         best[k] = max(best[k], _ending(events, rows, order, k, to, endings[step + 1, to], skewed))
-            n_looks += n_own * n_next
+            n_visits += n_own * n_next
         n_rounds = 0
         is_changed = kleene[step]
         while is_changed and n_rounds < _MOST_ROUNDS:  # through other events of its own
             is_changed = False
             n_rounds += 1
-            n_looks += n_own * n_own
+            n_visits += n_own * n_own
             for k in own[:n_own]:
                 for to in own[:n_own]:
                     if best[to] > best[k] and roles[2 * step + 1, to] and order[k, to] != 0:
@@ -303,7 +303,7 @@ def _find_endings(kleene, events, rows, order, roles, least, skewed, endings):
             leads_on = best[k] > 0.0 and best[k] >= least
             roles[2 * step, k] &= leads_on
             roles[2 * step + 1, k] &= leads_on
-    return n_looks
+    return n_visits
 
 
 @leaf

@@ -15,7 +15,7 @@ import numpy as np
 from engine.kernels.compile.types import BoolArray, Float64Array, Int64Array
 from engine.kernels.compile.ways import inlined, kernel, leaf
 from engine.kernels.confidence.sequences import (
-    NO_CHAIN_ROOM,
+    NO_CHAIN_CAPACITY,
     begin_chain,
     confidence_of_chain,
     extend_chain,
@@ -31,7 +31,7 @@ from engine.kernels.confidence.skew import (
     prefix_work,
 )
 from engine.kernels.pairs.labels import copy_from, copy_to
-from engine.kernels.pairs.paths import add_match, filled, has_room, new_paths, wider_paths
+from engine.kernels.pairs.paths import add_match, filled, has_capacity, new_paths, wider_paths
 from engine.kernels.pairs.search import TOLERANCE
 from engine.kernels.pairs.shared_around import (
     PER_ENDS,
@@ -45,22 +45,22 @@ from engine.kernels.pairs.shared_around import (
     steps_for,
 )
 from engine.kernels.pairs.state import BEGIN, PROCEED, begins, completes, free_edges, leaves, loops_hold, takes, unbound
-from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_CAPACITY, REFUSED_SKEW
 from engine.kernels.programs.opcodes import MAX_STACK
 
-_FREE_LOOKS = 110
+_FREE_VISITS = 110
 """So many steps for each event around a first one are not paid for: any search looks at each of them, and binds it."""
-_LOOKS_BEFORE = 6
+_VISITS_BEFORE = 6
 """So many of them are taken before the search begins."""
 FREE_STEPS = 200_000_000
 """All first events of one step together have no more of them for nothing: about a second."""
 PER_MATCH_EVENTS = 8
 """So many events of a match cost as much as the match itself."""
 
-_LOOKS_PER_STEP = 3
+_VISITS_PER_STEP = 3
 """Events that cannot come next are passed by: so many in the time of a step."""
 _PER_TRIED = 20
-_PER_ASKED = 30
+_PER_REQUESTED = 30
 _PER_LOOPED = 6
 _PER_OVERLAP = 50
 """Steps for an event that is tried behind a prefix, more where conditions are evaluated, by event of the prefix where
@@ -93,7 +93,7 @@ _GO_ON = 4  # the row becomes part of the prefix
 # Beside the statuses, what a search needs before it goes on where it is.
 _NEEDS_LOOK_AHEAD = -1
 _NEEDS_CHAIN = -2  # a longer one
-_NEEDS_ROOM = -3  # for a match
+_NEEDS_CAPACITY = -3  # for a match
 _NEEDS_MASS = -4  # of the prefix with the row, clocks having skew
 _NEEDS_CONFIDENCE = -5  # of the match
 
@@ -106,7 +106,7 @@ class Prefixes(NamedTuple):
     - steps int64 (n,): the component of the last event; position int64 (n,): its place among the rows around, -1 for
       the first event; node int64 (n,): its node among the paths, -1 while it has none.
     - registers int64 (n, n_registers), aggregates float64 (n, n_slots): as they are behind it.
-    - looks_for, following int64 (n,): what comes next, and from which row on.
+    - wanted_next, following int64 (n,): what comes next, and from which row on.
     - mass float64 (n,): how sure it is, the window left aside; before float64 (n,): how sure what comes before its open
       segment is, which begins at segment int64 (n,).
     - in_chain bool (n_rows,): the rows that it has.
@@ -119,7 +119,7 @@ class Prefixes(NamedTuple):
     node: Int64Array
     registers: Int64Array
     aggregates: Float64Array
-    looks_for: Int64Array
+    wanted_next: Int64Array
     following: Int64Array
     mass: Float64Array
     before: Float64Array
@@ -161,8 +161,8 @@ def list_shared(
     around it cost nothing, as long as free_steps[0] has some left. per_match: what a match costs, and as much again for
     PER_MATCH_EVENTS events of it. capacity: matches at most.
 
-    Returns (status, the matches as `paths.Paths`, confidences float64). status: COMPLETE, OUT_OF_ROOM (of matches, at
-    once), OUT_OF_BUDGET (for some first event) or REFUSED_SKEW.
+    Returns (status, the matches as `paths.Paths`, confidences float64). status: COMPLETE, OUT_OF_CAPACITY (of matches,
+    at once), OUT_OF_BUDGET (for some first event) or REFUSED_SKEW.
 
     members: int64 (m,), starts: int64 (n_groups + 1,). account: int64 (2,), free_steps: int64 (1,), written.
     """
@@ -197,9 +197,9 @@ def list_shared(
         prefixes = _new_prefixes(n, registers, aggregates, stack)
         if not loops_hold(tables, events, 0, BEGIN, chain.rows, prefixes.steps, 0, registers, aggregates, stack):
             continue
-        free_work = min(_FREE_LOOKS * (n + 1), max(free_steps[0], 0))
+        free_work = min(_FREE_VISITS * (n + 1), max(free_steps[0], 0))
         state[_PHASE], state[_DEPTH] = _CHOOSE, 0
-        state[_N_WORK] = n_work + _LOOKS_BEFORE * n
+        state[_N_WORK] = n_work + _VISITS_BEFORE * n
         state[_MOST_WORK] = free_work + min(budget, max(account[0], 0))
         state[_LOOK_AHEAD_AT] = free_work + n * n // 4 if looks_ahead_later(around) else _NEVER
         alone = -1
@@ -224,7 +224,7 @@ def _terms(tables, threshold, per_match, capacity):
         free_edges(tables),
         max(threshold - TOLERANCE, 0.0),
         _PER_LOOPED if tables.loops.shape[0] > 0 else 0,
-        _PER_ASKED if asks else 0,
+        _PER_REQUESTED if asks else 0,
         per_match,
         capacity,
     )
@@ -269,10 +269,10 @@ def _search(tables, events, around, alone, chain, prefixes, paths, confidences, 
                 state[_N_WORK] += look_ahead(tables.kleene, events, around, terms.least)
         elif status == _NEEDS_CHAIN:
             chain = wider_chain(chain)
-        elif status == _NEEDS_ROOM:
+        elif status == _NEEDS_CAPACITY:
             paths = wider_paths(paths, state[_N_NODES], state[_N_MATCHES], depth + 1)
-            room = paths.match_node.shape[0] - confidences.shape[0]
-            confidences = np.concatenate((confidences, np.empty(room, np.float64)))
+            more = paths.match_node.shape[0] - confidences.shape[0]
+            confidences = np.concatenate((confidences, np.empty(more, np.float64)))
         elif status == _NEEDS_MASS:
             prefixes.mass[depth + 1] = prefix_mass(
                 events, chain.rows, prefixes.segment[depth], depth + 2, prefixes.before[depth], prefixes.mass[depth]
@@ -348,7 +348,7 @@ def _choose(tables, events, around, alone, chain, prefixes, paths, confidences, 
             return _NEEDS_LOOK_AHEAD
         step = prefixes.steps[depth]
         k = prefixes.following[depth]
-        if k == 0 and prefixes.looks_for[depth] == _ON:
+        if k == 0 and prefixes.wanted_next[depth] == _ON:
             goes_on = step < final or (depth == 0 and alone >= 0)
             if goes_on:
                 goes_on = _leaves(tables, events, depth, chain, prefixes)
@@ -356,19 +356,19 @@ def _choose(tables, events, around, alone, chain, prefixes, paths, confidences, 
                 goes_on = False
                 if final == 0 and completes(tables, events, prefixes.row, prefixes.slots, prefixes.stack):
                     if state[_N_MATCHES] == terms.capacity:
-                        return OUT_OF_ROOM
-                    if not has_room(paths, state[_N_NODES], state[_N_MATCHES], np.int64(1)):
-                        return _NEEDS_ROOM
+                        return OUT_OF_CAPACITY
+                    if not has_capacity(paths, state[_N_NODES], state[_N_MATCHES], np.int64(1)):
+                        return _NEEDS_CAPACITY
                     _add(chain, prefixes, paths, confidences, state, alone, 1.0)
             if not goes_on:
                 k = n
-        target = step + 1 if prefixes.looks_for[depth] == _ON else step
+        target = step + 1 if prefixes.wanted_next[depth] == _ON else step
         was = k
         relation = np.uint8(0)
         if target <= final:
-            edge = 2 * target + prefixes.looks_for[depth]
+            edge = 2 * target + prefixes.wanted_next[depth]
             k, relation = _next_row(events, around, edge, k, depth, chain, prefixes, state, terms)
-        state[_N_WORK] += 1 + (k - was) // _LOOKS_PER_STEP
+        state[_N_WORK] += 1 + (k - was) // _VISITS_PER_STEP
         if state[_N_WORK] > state[_MOST_WORK]:
             return OUT_OF_BUDGET
         if k < n:
@@ -379,13 +379,13 @@ def _choose(tables, events, around, alone, chain, prefixes, paths, confidences, 
             state[_N_WORK] += _PER_TRIED + terms.per_looped * depth
             if relation != 2:
                 state[_N_WORK] += _PER_OVERLAP
-            if not terms.free[2 * target + prefixes.looks_for[depth]]:
-                state[_N_WORK] += _PER_ASKED
+            if not terms.free[2 * target + prefixes.wanted_next[depth]]:
+                state[_N_WORK] += _PER_REQUESTED
             if target == final and around.pair_of[k] >= 0:
                 state[_N_WORK] += terms.per_end
             break
-        if prefixes.looks_for[depth] == _ON and tables.kleene[step]:
-            prefixes.looks_for[depth] = _TAKE
+        if prefixes.wanted_next[depth] == _ON and tables.kleene[step]:
+            prefixes.wanted_next[depth] = _TAKE
             prefixes.following[depth] = 0
             continue
         if prefixes.position[depth] >= 0:
@@ -442,7 +442,7 @@ def _extend(events, around, chain, prefixes, state):
         state[_N_WORK] += steps_for(prefix_work(events, chain.rows, prefixes.segment[depth], depth + 2))
         return OUT_OF_BUDGET if state[_N_WORK] > state[_MOST_WORK] else _NEEDS_MASS
     mass = extend_chain(chain, events, depth, row)
-    if mass == NO_CHAIN_ROOM:
+    if mass == NO_CHAIN_CAPACITY:
         return _NEEDS_CHAIN
     prefixes.mass[depth + 1] = mass
     if not state[_IS_KNOWN] and depth > prefixes.segment[depth]:
@@ -456,13 +456,13 @@ def _is_bound(tables, events, row, depth, chain, prefixes, terms):
     target = prefixes.steps[depth + 1]
     copy_from(prefixes.registers, depth, prefixes.row)
     copy_from(prefixes.aggregates, depth, prefixes.slots)
-    if terms.free[2 * target + prefixes.looks_for[depth]]:
+    if terms.free[2 * target + prefixes.wanted_next[depth]]:
         prefixes.row[prefixes.row.shape[0] - 1] = row
         prefixes.row[2 * target + 1] = row
-        if prefixes.looks_for[depth] == _ON:
+        if prefixes.wanted_next[depth] == _ON:
             prefixes.row[2 * target] = row
         return True
-    if prefixes.looks_for[depth] == _TAKE:
+    if prefixes.wanted_next[depth] == _TAKE:
         return takes(tables, events, target, row, prefixes.row, prefixes.slots, prefixes.stack)
     return begins(tables, events, target, row, prefixes.row, prefixes.slots, prefixes.stack) and loops_hold(
         tables, events, target, BEGIN, chain.rows, prefixes.steps, depth + 1, prefixes.row, prefixes.slots,
@@ -496,9 +496,9 @@ def _judge(tables, events, around, chain, prefixes, paths, confidences, state, t
     if confidence <= 0.0 or confidence < terms.least:
         return COMPLETE
     if state[_N_MATCHES] == terms.capacity:
-        return OUT_OF_ROOM
-    if not has_room(paths, state[_N_NODES], state[_N_MATCHES], depth + 1):
-        return _NEEDS_ROOM
+        return OUT_OF_CAPACITY
+    if not has_capacity(paths, state[_N_NODES], state[_N_MATCHES], depth + 1):
+        return _NEEDS_CAPACITY
     _add(chain, prefixes, paths, confidences, state, around.pair_of[k], confidence)
     state[_N_WORK] += terms.per_match + terms.per_match * (depth + 2) // PER_MATCH_EVENTS
     return COMPLETE
@@ -528,7 +528,7 @@ def _confidence(tables, events, around, chain, prefixes, state):
     if around.skewed:
         return _NEEDS_CONFIDENCE
     confidence = confidence_of_chain(chain, events, depth + 1, tables.within_ms)
-    if confidence == NO_CHAIN_ROOM:
+    if confidence == NO_CHAIN_CAPACITY:
         return _NEEDS_CHAIN
     prefixes.confidence[0] = confidence
     return COMPLETE
@@ -556,7 +556,7 @@ def _go_on(prefixes, state):
     copy_to(prefixes.aggregates, depth, prefixes.slots)
     prefixes.position[depth] = state[_AT]
     prefixes.in_chain[state[_AT]] = True
-    prefixes.looks_for[depth] = _ON
+    prefixes.wanted_next[depth] = _ON
     prefixes.following[depth] = 0
     prefixes.node[depth] = -1
     state[_DEPTH] = depth

@@ -50,13 +50,13 @@ class SingleKleeneTables(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Scratch: what is chosen and found for one pair, by component (n_steps,) or by candidate (room,).
+    """Scratch: what is chosen and found for one pair, by component (n_steps,) or by candidate (capacity,).
 
     rows: int64, candidates of all inner components one after the other, those of component k from starts[k] to
     starts[k + 1] (int64 (n_steps + 1,)); allowed, used: bool, whether each may be, and is, in a match. chosen, at:
-    int64 (n_steps,), the single events and their places. closure: int64 (room,), the Kleene events of one choice;
-    marks: int64 (room + 1,). chain: int64 (room + n_steps,); best: int64 alike, the best match, best_steps its
-    components. roles, masks: int64 (room,).
+    int64 (n_steps,), the single events and their positions. closure: int64 (capacity,), the Kleene events of one
+    choice; marks: int64 (room + 1,). chain: int64 (room + n_steps,); best: int64 alike, the best match, best_steps its
+    components. roles, masks: int64 (capacity,).
     """
 
     rows: npt.NDArray[np.int64]
@@ -92,7 +92,7 @@ def count_single_kleene(
     tables: `SingleKleeneTables`. inner: int64, rows that may be of each component between the ends, grouped by
     partition; inner_starts: int64 (n_steps - 2, n_groups + 1), see `postponed_context.Groups.stacked`. longest_ms: of
     any interval. most: pairs with matches that are looked for. with_candidates: find whether every combination in order
-    of the events in matches is one. positions: int64 (n_rows,), places in the stream: the pairs of a last event may
+    of the events in matches is one. positions: int64 (n_rows,), positions in the stream: the pairs of a last event may
     take what `account` allows at its place (`automaton.search.allowance_at`, with `terms`), a step being `times` of its
     steps; when that is spent its other pairs are left out, and what was counted last is a lower bound.
 
@@ -116,7 +116,7 @@ def count_single_kleene(
     pool_steps = np.empty(1024, np.int64)
     n_pool = 0
     least = max(threshold - TOLERANCE, 0.0)
-    choice = _room_for(64, n_steps)
+    choice = _capacity_for(64, n_steps)
     ways = _ways(64, tables.least)
     best = Best(np.zeros(1, np.float64), np.zeros(1, np.int64))
     registers = np.empty(2 * n_steps + 1, np.int64)
@@ -142,7 +142,7 @@ def count_single_kleene(
             continue
         n = _collect(events, inner, inner_starts, pairs[k, 2], first, last, longest_ms, choice)
         while n > choice.rows.shape[0]:
-            choice = _room_for(2 * n, n_steps)
+            choice = _capacity_for(2 * n, n_steps)
             ways = _ways(2 * n, tables.least)
             n = _collect(events, inner, inner_starts, pairs[k, 2], first, last, longest_ms, choice)
         kleene = tables.each.kleene
@@ -210,12 +210,12 @@ def count_single_kleene(
 
 
 @kernel
-def _room_for(room, n_steps):
+def _capacity_for(capacity, n_steps):
     return Choice(
-        np.empty(room, np.int64), np.zeros(n_steps + 1, np.int64), np.empty(room, np.bool_), np.empty(room, np.bool_),
-        np.empty(n_steps, np.int64), np.empty(n_steps, np.int64), np.empty(room, np.int64),
-        np.zeros(room + 1, np.int64), np.empty(room + n_steps, np.int64), np.empty(room + n_steps, np.int64),
-        np.empty(room + n_steps, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
+        np.empty(capacity, np.int64), np.zeros(n_steps + 1, np.int64), np.empty(capacity, np.bool_), np.empty(capacity,
+        np.bool_), np.empty(n_steps, np.int64), np.empty(n_steps, np.int64), np.empty(capacity, np.int64),
+        np.zeros(capacity + 1, np.int64), np.empty(capacity + n_steps, np.int64), np.empty(capacity + n_steps,
+        np.int64), np.empty(capacity + n_steps, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int64),
     )  # fmt: skip
 
 
@@ -493,7 +493,7 @@ def _of_choice(events, choice, n, kleene, ways, least_size, least, within_ms, ch
 
 @kernel
 def _confidence(events, choice, kleene, first_at, last_at, within_ms):
-    """Of the chosen single events with the Kleene events at two places between them, or one where they are equal."""
+    """Of the chosen single events with the Kleene events at two positions between them, or one where they are equal."""
     n_steps = choice.chosen.shape[0]
     chain = choice.chain
     n = 0

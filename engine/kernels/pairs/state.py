@@ -241,15 +241,15 @@ def _is_outside(tables, events, after, row, left, right):
 @leaf
 def n_negated_at(tables, events, negated, decided_at, first, last, rows):
     """How many events `negations_at` looks at, those that times alone tell left out; at most."""
-    n_looks = 0
+    n_visits = 0
     for k in range(tables.negations.shape[0]):
         if tables.negations[k, 1] == decided_at:
             after = tables.negations[k, 0]
             left = rows[2 * after + 1] if after >= 0 else first
             right = rows[2 * after + 2] if after + 1 < tables.kleene.shape[0] else last
             for row in negated:
-                n_looks += not _is_outside(tables, events, after, row, left, right)
-    return n_looks
+                n_visits += not _is_outside(tables, events, after, row, left, right)
+    return n_visits
 
 
 @leaf

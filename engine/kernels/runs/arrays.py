@@ -52,7 +52,7 @@ LAST_LIVE = 1
 MERGEABLE = 2
 VALUE = 0
 SLOT = 1
-PLACE = 2
+POSITION = 2
 
 # Columns of chains and of seen.
 CHAIN_HEAD = 0

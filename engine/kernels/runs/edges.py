@@ -76,9 +76,9 @@ def loops_hold(plan, columns, nodes, head, first, last, scratch):
 def negation_fails(plan, store, newest_negated, negation, partition, n_rows, scratch, counters):
     """True when an event of the negated component stands where it must not. Each one looked at is paid for.
 
-    The place is strictly between the neighbours; for a leading negation [last - within, first), for a trailing one
-    (last, first + within] (DESIGN 3). Rows stand in stream order, so a place is a range of rows; the negated events of
-    a partition, and the broadcast ones, are walked from the newest on.
+    The position is strictly between the neighbours; for a leading negation [last - within, first), for a trailing one
+    (last, first + within] (DESIGN 3). Rows stand in stream order, so a position is a range of rows; the negated events
+    of a partition, and the broadcast ones, are walked from the newest on.
     """
     rows = scratch.rows
     after = plan.negations[negation, AFTER]

@@ -28,7 +28,7 @@ from engine.kernels.runs.arrays import (
     N_MERGED,
     N_NODES,
     PARENT,
-    PLACE,
+    POSITION,
     ROW,
     STAMP,
     STATE,
@@ -82,7 +82,7 @@ def _read(plan, columns, runs, at, run):
     if kind == VALUE:
         row = runs.fields[run, FIRST_REGISTER + of]
         return columns[plan.live[at, LIVE_COLUMN], row] if row >= 0 else np.nan
-    if kind == PLACE:
+    if kind == POSITION:
         return float(runs.fields[run, FIRST_REGISTER + of])
     return runs.aggregates[run, of]
 

@@ -70,7 +70,7 @@ class _Offer(NamedTuple):
     """An event that is offered to the runs of one chain: its place among those offered, its row in the store, where
     the event before it stands in the stream as far as the strategy asks; the partition of runs that it begins."""
 
-    place: int
+    position: int
     row: int
     t_ms: int
     before: int
@@ -82,7 +82,7 @@ class _Offer(NamedTuple):
 def advance(
     plan, batch, store, partitions, runs, nodes, matches, counters, scratch, first_position, start
 ):  # fmt: skip
-    """Process the events batch.rows[start], ...; returns the first place not processed (their number when all are).
+    """Process the events batch.rows[start], ...; returns the first position not processed (their number when all are).
 
     Arguments: see `engine.kernels.runs.arrays`; first_position: of the batch in the stream. It stops early when store,
     runs, nodes or matches might not hold what the next event needs: the caller empties or grows them and calls again.
@@ -96,36 +96,36 @@ def advance(
     has_broadcast, strategy = scalars[HAS_BROADCAST] != 0, scalars[STRATEGY]
     follows = strategy == SKIP_TILL_NEXT_MATCH and not has_broadcast and n_negations == 0
     n_events = batch_rows.shape[0]
-    place = max(start, 0)
-    while place < n_events:
+    position = max(start, 0)
+    while position < n_events:
         if follows:
-            place = extend_single_runs(
-                plan, batch, store, partitions, runs, nodes, matches, counters, scratch, first_position, place
+            position = extend_single_runs(
+                plan, batch, store, partitions, runs, nodes, matches, counters, scratch, first_position, position
             )
-            if place == n_events:
+            if position == n_events:
                 break
-        partition = batch_partition[place]
+        partition = batch_partition[position]
         if partition == NOWHERE:
-            place += 1
+            position += 1
             continue
-        at = max(batch_rows[place], 0)
+        at = max(batch_rows[position], 0)
         negates = False
         for negation in range(n_negations):
-            negates = negates or roles[first_negated + negation, place]
+            negates = negates or roles[first_negated + negation, position]
         is_new = has_broadcast and partition >= 0 and seen[partition, IS_KNOWN] == 0
         if partition == BROADCAST:
             n_offers = counters[N_LIVE] + unbound + 1
         else:
             n_offers = chains[partition, CHAIN_LENGTH] + (chains[unbound, CHAIN_LENGTH] if is_new else 0)
-            if n_offers == 0 and not roles[0, place] and not negates:
+            if n_offers == 0 and not roles[0, position] and not negates:
                 if has_broadcast:
                     seen[partition, LAST_POSITION] = first_position + at
                     seen[partition, LAST_T] = batch.t_ms[at]
-                place += 1
+                position += 1
                 continue
         n_offers += 1
-        if not _has_room(store, nodes, matches, counters, n_offers):
-            return place
+        if not _has_capacity(store, nodes, matches, counters, n_offers):
+            return position
         _pay(scalars, chains, runs, counters, partition, n_offers, first_position + at)
         # The event stands at the end of the store, to be overwritten if nothing selects it.
         row = max(counters[N_STORED], 0)
@@ -145,23 +145,23 @@ def advance(
                 if partition < 0 and chain != unbound:
                     before = max(before, seen[chain, LAST_POSITION])
             owner = chain if chain != unbound else BROADCAST
-            offer = _Offer(place, row, batch.t_ms[at], before, chain, owner)
+            offer = _Offer(position, row, batch.t_ms[at], before, chain, owner)
             _offer_to_chain(plan, batch, store, partitions, runs, nodes, matches, counters, scratch, offer)
         counters[BALANCE] -= WORK_PER_NODE * (counters[N_NODES] - n_nodes)
         if negates or counters[N_NODES] > n_nodes:
             for negation in range(n_negations):
                 own_chain = partition if partition >= 0 else unbound
-                _link_negated(plan, batch, store, partitions.newest_negated, negation, own_chain, place, row)
+                _link_negated(plan, batch, store, partitions.newest_negated, negation, own_chain, position, row)
             counters[N_STORED] += 1
         if has_broadcast and partition >= 0:
             seen[partition, LAST_POSITION] = first_position + at
             seen[partition, LAST_T] = batch.t_ms[at]
-        place += 1
+        position += 1
     return n_events
 
 
 @inlined
-def _has_room(store, nodes, matches, counters, n_offers):
+def _has_capacity(store, nodes, matches, counters, n_offers):
     """Whether there is room for whatever comes of so many offers of an event."""
     return (
         counters[N_STORED] < store.t_ms.shape[0]
@@ -186,9 +186,9 @@ def _pay(scalars, chains, runs, counters, partition, n_offers, position):
 
 
 @inlined
-def _link_negated(plan, batch, store, newest_negated, negation, chain, place, row):
+def _link_negated(plan, batch, store, newest_negated, negation, chain, position, row):
     """Chain the event to those that this negation has accepted before, if it accepts it."""
-    store.negated[negation, row] = batch.roles[2 * plan.steps.shape[0] + negation, place]
+    store.negated[negation, row] = batch.roles[2 * plan.steps.shape[0] + negation, position]
     if store.negated[negation, row]:
         store.negated_before[negation, row] = newest_negated[negation, chain]
         newest_negated[negation, chain] = row
@@ -200,7 +200,7 @@ def _offer_to_chain(plan, batch, store, partitions, runs, nodes, matches, counte
     next one."""
     n_steps, strategy = plan.steps.shape[0], plan.scalars[STRATEGY]
     fields, chains, chain = runs.fields, partitions.chains, offer.chain
-    begins = batch.roles[0, offer.place]
+    begins = batch.roles[0, offer.position]
     tail, fresh_head, fresh_tail, n_changed = END, END, END, 0
     run = chains[chain, CHAIN_HEAD]
     if run == END and begins:
@@ -219,8 +219,8 @@ def _offer_to_chain(plan, batch, store, partitions, runs, nodes, matches, counte
             may_move = keep and not (plan.scalars[STRICT_TIES] != 0 and offer.t_ms <= store.t_ms[newest])
         there = max(here + 1, 0)
         loops_here = here >= 0 and plan.steps[here, IS_KLEENE] != 0
-        tries_begin = may_move and there < n_steps and batch.roles[there, offer.place]
-        tries_take = may_move and loops_here and batch.roles[n_steps + here, offer.place]
+        tries_begin = may_move and there < n_steps and batch.roles[there, offer.position]
+        tries_take = may_move and loops_here and batch.roles[n_steps + here, offer.position]
         begun, taken = False, False
         if tries_begin or tries_take:
             begun, taken, fresh = _follow_edges(

@@ -36,10 +36,10 @@ from engine.kernels.runs.edges import programs_hold
 
 @inlined
 def extend_single_runs(
-    plan, batch, store, partitions, runs, nodes, matches, counters, scratch, first_position, place
+    plan, batch, store, partitions, runs, nodes, matches, counters, scratch, first_position, position
 ):  # fmt: skip
-    """Process the events from `place` on that the only run of their partition takes, or ignores, by skip till next
-    match without negations; returns the place of the first other one.
+    """Process the events from `position` on that the only run of their partition takes, or ignores, by skip till next
+    match without negations; returns the position of the first other one.
 
     Others are those that begin a run or the next component, that meet several runs, or one that has expired, whose take
     edge asks something, and those for which there may be no room.
@@ -47,25 +47,25 @@ def extend_single_runs(
     n_steps, n_slots = plan.steps.shape[0], runs.aggregates.shape[1]
     within, strict_ties = plan.scalars[WITHIN], plan.scalars[STRICT_TIES] != 0
     fields, chains, t_ms, n_events = runs.fields, partitions.chains, store.t_ms, batch.rows.shape[0]
-    while place < n_events:
-        partition = batch.partition[place]
+    while position < n_events:
+        partition = batch.partition[position]
         run = chains[partition, CHAIN_HEAD] if partition >= 0 else END
-        if batch.roles[0, place] and partition >= 0:
+        if batch.roles[0, position] and partition >= 0:
             break
         if run < 0:
-            place += 1
+            position += 1
             continue
         here = max(fields[run, STATE], 0)
-        if fields[run, NEXT] != END or (here + 1 < n_steps and batch.roles[here + 1, place]):
+        if fields[run, NEXT] != END or (here + 1 < n_steps and batch.roles[here + 1, position]):
             break
-        at = max(batch.rows[place], 0)
+        at = max(batch.rows[position], 0)
         t = batch.t_ms[at]
         if t - t_ms[max(fields[run, FIRST_REGISTER], 0)] > within:
             break
         newest = max(fields[run, FIRST_REGISTER + 2 * here + 1], 0)
-        if not batch.roles[n_steps + here, place] or (strict_ties and t <= t_ms[newest]):
+        if not batch.roles[n_steps + here, position] or (strict_ties and t <= t_ms[newest]):
             counters[N_OFFERED] += 1
-            place += 1
+            position += 1
             continue
         row, node = max(counters[N_STORED], 0), max(counters[N_NODES], 0)
         if (
@@ -92,8 +92,8 @@ def extend_single_runs(
             )
         if here == n_steps - 1:
             _complete(plan, store.columns, runs, matches, counters, run, node, partition, row, scratch)
-        place += 1
-    return place
+        position += 1
+    return position
 
 
 @inlined

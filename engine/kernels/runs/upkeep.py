@@ -159,6 +159,6 @@ def link_negated(partition_of, n_rows, negated, negated_before, newest_negated):
     for negation in range(negated.shape[0]):
         for row in range(n_rows):
             if negated[negation, row]:
-                place = partition_of[row] if partition_of[row] >= 0 else newest_negated.shape[1] - 1
-                negated_before[negation, row] = newest_negated[negation, place]
-                newest_negated[negation, place] = row
+                position = partition_of[row] if partition_of[row] >= 0 else newest_negated.shape[1] - 1
+                negated_before[negation, row] = newest_negated[negation, position]
+                newest_negated[negation, position] = row

@@ -22,7 +22,7 @@ def number_states(nodes, start, end, edges, actions, first, tops, strides, numbe
     """The run states of nodes start..end - 1, which stand after those that they lead from.
 
     edges, actions: see `engine.kernels.automaton.tables`. first: int64 (n_states,), tops, strides: int64 (n_states,
-    n_counters), numbers: int64 (n_places,), see `engine.plan.automaton.run_states`. counters: int64 (n_nodes,
+    n_counters), numbers: int64 (n_positions,), see `engine.plan.automaton.run_states`. counters: int64 (n_nodes,
     n_counters), after the node's event, states: int64 (n_nodes,); both written from `start` on.
     """
     for node in range(start, end):
@@ -33,10 +33,10 @@ def number_states(nodes, start, end, edges, actions, first, tops, strides, numbe
             counter = actions[a, 0]
             counters[node, counter] = 1 if actions[a, 1] else counters[node, counter] + 1
         state = edges[edge, TARGET]
-        place = first[state]
+        position = first[state]
         for k in range(counters.shape[1]):
-            place += min(counters[node, k], tops[state, k]) * strides[state, k]
-        states[node] = numbers[place]
+            position += min(counters[node, k], tops[state, k]) * strides[state, k]
+        states[node] = numbers[position]
 
 
 @leaf

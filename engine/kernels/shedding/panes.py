@@ -22,7 +22,7 @@ N_STATE = 3
 def follow(
     types, t_ms, start, ring_types, ring_ms, counts, state, most_events, most_ms, bin_size, numbers, keys, seen
 ):  # fmt: skip
-    """The key of the pane of each event from `start` on; the place at which it stopped: their number, or that of an
+    """The key of the pane of each event from `start` on; the position at which it stopped: their number, or that of an
     event for which the ring has no room.
 
     types, t_ms: int64 (n,), in the order of the stream, types numbered from 0. most_events: the pane has so many events
@@ -32,22 +32,24 @@ def follow(
     """
     capacity = ring_types.shape[0]
     last_bin = numbers.shape[1] - 1
-    for place in range(start, types.shape[0]):
+    for position in range(start, types.shape[0]):
         if most_ms >= 0:
-            while state[LENGTH] > 0 and ring_ms[state[FIRST]] < t_ms[place] - most_ms:
+            while state[LENGTH] > 0 and ring_ms[state[FIRST]] < t_ms[position] - most_ms:
                 _leave(ring_types, counts, state, capacity, bin_size, last_bin, numbers)
             if state[LENGTH] == capacity:
-                return place
-        keys[place] = state[KEY]
+                return position
+        keys[position] = state[KEY]
         if seen.shape[0] > 0:
             for kind in range(counts.shape[0]):
-                seen[place, kind] = min(counts[kind] // bin_size, last_bin)
+                seen[position, kind] = min(counts[kind] // bin_size, last_bin)
         if most_ms < 0:
             if most_events == 0:
                 continue
             if state[LENGTH] == most_events:
                 _leave(ring_types, counts, state, capacity, bin_size, last_bin, numbers)
-        _enter(types[place], t_ms[place], ring_types, ring_ms, counts, state, capacity, bin_size, last_bin, numbers)
+        _enter(
+            types[position], t_ms[position], ring_types, ring_ms, counts, state, capacity, bin_size, last_bin, numbers
+        )
     return types.shape[0]
 
 

@@ -11,13 +11,19 @@ lies together. Those of one block are looked at one by one (`engine.kernels.tren
 from __future__ import annotations
 
 from engine.kernels.compile.ways import inlined, leaf
-from engine.kernels.trends.arrays import N_NUMBERS, N_STORED, N_WINDOWS, SLIDE_MS, SOURCE, WITHIN_MS
+from engine.kernels.trends.arrays import (
+    FOLLOWS,
+    IS_FOLLOWED,
+    KIND_BITS,
+    N_NUMBERS,
+    N_STORED,
+    N_WINDOWS,
+    SLIDE_MS,
+    SOURCE,
+    WITHIN_MS,
+)
+from engine.kernels.trends.dominance import bring_earlier, cross_by_two
 from engine.kernels.trends.numbers import put_together
-
-IS_FOLLOWED = 1
-FOLLOWS = 2
-KIND_BITS = 2
-"""Of an entry of a list: the event as one that is followed, as one that follows, or both; the rest is its number."""
 
 
 @leaf
@@ -46,7 +52,7 @@ def _begin(template, batch, vertices, ahead, partition):
     for stored in range(n_stored):
         ahead.before[stored] = vertices.length[partition * n_stored + stored]
         for each in range(n):
-            ahead.place[stored, each] = -1
+            ahead.position[stored, each] = -1
     for each in range(n):
         t_ms = batch.t_ms[first + each]
         if each > 0 and t_ms == batch.t_ms[first + each - 1]:
@@ -55,11 +61,12 @@ def _begin(template, batch, vertices, ahead, partition):
         else:
             ahead.first_window[each] = -((template.sizes[WITHIN_MS] - t_ms) // template.sizes[SLIDE_MS])
             ahead.last_window[each] = (t_ms - 1) // template.sizes[SLIDE_MS]
-    for slot in range(ahead.levels.shape[0]):
-        begin = slot * ahead.place.shape[1] * width
+    for slot in range(ahead.second.shape[0]):
+        begin = slot * ahead.position.shape[1] * width
         for number in range(begin, begin + n * width):
             ahead.whole[number] = 0
             ahead.scale[number] = 0
+    bring_earlier(template, batch, vertices, ahead, partition)
 
 
 @inlined
@@ -80,9 +87,16 @@ def _meet(template, batch, vertices, ahead, partition, scan, slot, boundary):
             level += 1
         if _are_alike(batch, ahead, partition, boundary - size, boundary + size):
             return
-        _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, 2 * size == top)
+        if ahead.second[slot] < 0:
+            _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, 2 * size == top)
+        else:
+            cross_by_two(
+                template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, 2 * size == top
+            )
     while size > 2 * least and not _are_alike(batch, ahead, partition, boundary, boundary + size):
         _split(ahead, partition, slot, boundary, size, level, size == top)
+        if ahead.second[slot] >= 0:
+            _split(ahead, partition, ahead.second[slot], boundary, size, level, size == top)
         size //= 2
         level -= 1
 
@@ -140,8 +154,8 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
         value = ahead.lists[entry] if is_top else ahead.levels[slot, entry]
         each = value >> KIND_BITS
         if each < boundary:
-            place = ahead.place[stored, each]
-            if value & IS_FOLLOWED == 0 or place < 0:
+            position = ahead.position[stored, each]
+            if value & IS_FOLLOWED == 0 or position < 0:
                 continue
             own_window = last_window = first_window
             if not is_one_window:
@@ -150,7 +164,7 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
             if is_divided and batch.order[begin_event + each] == order:
                 first_sum = n_windows
             for window in range(max(first_window, own_window), last_window + 1):
-                source = (place * n_windows + window - own_window) * n_numbers
+                source = (position * n_windows + window - own_window) * n_numbers
                 target = (first_sum + window - first_window) * n_numbers
                 if vertices.whole[source] != 0:
                     for number in range(n_numbers):
@@ -165,7 +179,7 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
             continue
         n_sums = 2 if is_divided and batch.order[begin_event + each] != order else 1
         own_window = first_window if is_one_window else ahead.first_window[each]
-        own = (slot * ahead.place.shape[1] + each) * n_windows - own_window
+        own = (slot * ahead.position.shape[1] + each) * n_windows - own_window
         for which in range(n_sums):
             for window in range(max(first_window, own_window), after_window):
                 source = (which * n_windows + window - first_window) * n_numbers
@@ -186,13 +200,13 @@ def is_due(ahead, partition, reached):
 
 
 @inlined
-def note_place(template, batch, vertices, ahead, state, at):
+def note_position(template, batch, vertices, ahead, state, at):
     """The event becomes the next vertex of its region."""
     partition = batch.partition[at]
     if ahead.due[partition] >= 0:
         stored = template.stored[state]
         region = partition * template.sizes[N_STORED] + stored
-        ahead.place[stored, at - ahead.first[partition]] = vertices.start[region] + vertices.length[region]
+        ahead.position[stored, at - ahead.first[partition]] = vertices.start[region] + vertices.length[region]
 
 
-__all__ = ["FOLLOWS", "IS_FOLLOWED", "KIND_BITS", "bring", "is_due", "note_place"]
+__all__ = ["bring", "is_due", "note_position"]

@@ -21,7 +21,7 @@ BREAKS = 2**62
 """Among the bits of states: the event ends what goes on in its partition, whether a state reads it or not."""
 
 NEVER = -(2**62)
-"""Before all times and places."""
+"""Before all times and positions."""
 
 # Columns of `scans`: transitions whose edges are looked at; first and last entries of lists.
 SOURCE = 0
@@ -42,6 +42,19 @@ RIGHT = 2
 NUMBER = 0
 KIND = 1
 COLUMN = 2
+
+# Of an entry of a list of events: the event as one that is followed, as one that follows, or both; the rest is its
+# number.
+IS_FOLLOWED = 1
+FOLLOWS = 2
+KIND_BITS = 2
+
+# Columns of `sweeps`: what is there before a batch, as far as it is brought to the events of a partition at once.
+SWEEP_PARTITION = 0
+SWEEP_SCAN = 1
+SWEEP_FIRST = 2
+SWEEP_ENTRIES = 3
+SWEEP_RANKS = 4
 
 # Rows of `reached`.
 FIRST_REACHED = 0
@@ -74,15 +87,15 @@ N_COLUMNS = 11
 N_DERIVED = 12
 N_LIMBS = 13
 N_LENGTHS = 14
-N_TOLD = 15
+N_EMITTED = 15
 
 
 class Template(NamedTuple):
     """The plan. `limbs`: of each number the first of its limbs among the numbers, 0 where it has none. Lists of
     channels (`fed_by`: that a state reads; `feeds`: that it adds to; `killed_by`: graphs that empty a channel), of
     scans, cuts (graphs) and so on. Where windows of several lengths are told (l of them, N_LENGTHS; 0: those of the
-    plan alone), theirs are `told_within` and `told_slide` (l,), in ms; WITHIN_MS is the longest, SLIDE_MS divides them
-    all, and N_TOLD is how many windows a partition may tell at one time."""
+    plan alone), theirs are `emitted_within` and `emitted_slide` (l,), in ms; WITHIN_MS is the longest, SLIDE_MS divides
+    them all, and N_EMITTED is how many windows a partition may tell at one time."""
 
     sizes: Int64Array
     ways: Int64Array
@@ -113,8 +126,8 @@ class Template(NamedTuple):
     code: Int32Array
     bounds: Int32Array
     constants: Float64Array
-    told_within: Int64Array
-    told_slide: Int64Array
+    emitted_within: Int64Array
+    emitted_slide: Int64Array
 
 
 # Columns of `taking`.
@@ -153,7 +166,7 @@ class Batch(NamedTuple):
 class Sums(NamedTuple):
     """Per partition: channels (p, n_channels, w, n) as numbers, those of events of the latest order apart (`late`);
     windows that are open, the latest order, and of graphs the latest starts. `marks` (p, w): what is said of the row of
-    a window, IS_EXPECTED and IS_BOUND. `told_first`, `told_last` (p, l): the open windows of each length."""
+    a window, IS_EXPECTED and IS_BOUND. `emitted_first`, `emitted_last` (p, l): the open windows of each length."""
 
     whole: Int64Array
     real: Float64Array
@@ -173,8 +186,8 @@ class Sums(NamedTuple):
     late_finished: Int64Array
     late_finished_ms: Int64Array
     marks: Int64Array
-    told_first: Int64Array
-    told_last: Int64Array
+    emitted_first: Int64Array
+    emitted_last: Int64Array
 
 
 class Vertices(NamedTuple):
@@ -197,9 +210,9 @@ class Vertices(NamedTuple):
 class Indexes(NamedTuple):
     """Events of earlier batches by value, of indexes by partition (p, n_indexes): where its entries start, a multiple
     of the block (1,), and how many there are; of the vertices of the region those below `limit` are in it, or have no
-    value; `gone`: those that stood before these and are forgotten since; `last_window` of all. An entry is the place of
-    a vertex from the start of the region, when the index was made (c,), sorted by value. Of each block of entries the
-    first value (b,) and what all entries before it have together, numbers (b, w, n) by window modulo w."""
+    value; `gone`: those that stood before these and are forgotten since; `last_window` of all. An entry is the position
+    of a vertex from the start of the region, when the index was made (c,), sorted by value. Of each block of entries
+    the first value (b,) and what all entries before it have together, numbers (b, w, n) by window modulo w."""
 
     block: Int64Array
     start: Int64Array
@@ -207,7 +220,7 @@ class Indexes(NamedTuple):
     limit: Int64Array
     gone: Int64Array
     last_window: Int64Array
-    place: Int32Array
+    position: Int32Array
     key: Float64Array
     whole: Int64Array
     real: Float64Array
@@ -215,19 +228,26 @@ class Indexes(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What inequalities bring from events of a batch to later ones of it: see `engine.kernels.trends.ahead`.
+    """What inequalities bring to events of a batch: see `engine.kernels.trends.ahead`, and for two of them
+    `engine.kernels.trends.dominance`.
 
-    `least` (1,): the events of a block. `slot` (n_scans,): the place k of a scan among those with an index, -1: none.
-    Of partitions that have it (p,): the number of their first event in the batch, how many there are, and the boundary
-    that is `due`, -1 where earlier events are looked at one by one; their lists (p, k): start, -1 where there is none,
-    and size. `lists`: entries by value, the number of the event in its partition and how it is meant. Of the partition
-    at hand: lists of the parts of halves (k, ...), their sizes (k, levels); of each event its windows (m,), its place
-    among the vertices of a stored state (n_stored, m), and what was brought to it, numbers (k, m, w, n) from its first
-    window on; vertices of each stored state (n_stored,) `before` its first event, and up to the `block` at hand. Sums
-    (2, w, n): scratch."""
+    `least` (1,): the events of a block. `slot` (n_scans,): the position k of a scan among those that bring, -1: none.
+    `second` (k,): the number among lists of that by the second value, -1 with one inequality; the list by the first one
+    has the number k. Of partitions that have it (p,): the number of their first event in the batch, how many there are,
+    and the boundary that is `due`, -1 where earlier events are looked at one by one; their lists (p, l): start, -1
+    where there is none, and size. `lists`: entries by value, the number of the event in its partition and how it is
+    meant. Of the partition at hand: lists of the parts of halves (l, ...), their sizes (l, levels); of each event its
+    windows (m,), its place among the vertices of a stored state (n_stored, m), its `rank` (m,), and what was brought to
+    it, numbers (k, m, w, n) from its first window on; vertices of each stored state (n_stored,) `before` its first
+    event, and up to the `block` at hand. Sums (2, w, n) and a tree of them (r + 1, w, n): scratch.
+
+    `sweeps` (n, 5): by partition what stands before the batch and the events of the batch, lists by the first value:
+    `entries` as above, vertices by their place in the region; `ranks` in the second value, as `rank`. `next_sweep`
+    (1,)."""
 
     least: Int64Array
     slot: Int64Array
+    second: Int64Array
     first: Int64Array
     n_events: Int64Array
     due: Int64Array
@@ -238,7 +258,7 @@ class Ahead(NamedTuple):
     level_size: Int64Array
     first_window: Int64Array
     last_window: Int64Array
-    place: Int32Array
+    position: Int32Array
     whole: Int64Array
     real: Float64Array
     scale: Int32Array
@@ -247,6 +267,14 @@ class Ahead(NamedTuple):
     sum_whole: Int64Array
     sum_real: Float64Array
     sum_scale: Int32Array
+    rank: Int32Array
+    tree_whole: Int64Array
+    tree_real: Float64Array
+    tree_scale: Int32Array
+    sweeps: Int64Array
+    next_sweep: Int64Array
+    entries: Int32Array
+    ranks: Int32Array
 
 
 class Results(NamedTuple):
@@ -283,11 +311,14 @@ __all__ = [
     "FIRST_CUT",
     "FIRST_PROGRAM",
     "FIRST_REACHED",
+    "FOLLOWS",
     "HOW",
     "INDEX",
     "IS_BOUND",
     "IS_EXPECTED",
+    "IS_FOLLOWED",
     "KIND",
+    "KIND_BITS",
     "LAST_COMPARED",
     "LAST_CUT",
     "LAST_PROGRAM",
@@ -298,6 +329,7 @@ __all__ = [
     "N_CHANNELS",
     "N_COLUMNS",
     "N_DERIVED",
+    "N_EMITTED",
     "N_GRAPHS",
     "N_GRAPH_CHANNELS",
     "N_INDEXES",
@@ -306,7 +338,6 @@ __all__ = [
     "N_POSITIVE",
     "N_STATES",
     "N_STORED",
-    "N_TOLD",
     "N_WINDOWS",
     "OF_EVENTS",
     "OF_EXTREMES",
@@ -318,6 +349,11 @@ __all__ = [
     "SCAN",
     "SLIDE_MS",
     "SOURCE",
+    "SWEEP_ENTRIES",
+    "SWEEP_FIRST",
+    "SWEEP_PARTITION",
+    "SWEEP_RANKS",
+    "SWEEP_SCAN",
     "TARGET",
     "WITHIN_MS",
     "Ahead",

@@ -1,10 +1,11 @@
 """Transitions whose edges depend on the events: earlier events one by one, or summed up by value in an index.
 
 One inequality between a value of the earlier and a value of the later event admits a range of values from one end. Of
-events of earlier batches an index of prefix aggregates answers for it in O(log n): their places in the order of values,
-and for each block of these what all before it have together (sums of any size are added, never subtracted). What comes
-in small batches waits behind it and is looked at one by one, until it is made anew. What the events of a large batch
-have for later ones of it is brought to these ahead (`engine.kernels.trends.ahead`).
+events of earlier batches an index of prefix aggregates answers for it in O(log n): their positions in the order of
+values, and for each block of these what all before it have together (sums of any size are added, never subtracted).
+What comes in small batches waits behind it and is looked at one by one, until it is made anew. What the events of a
+large batch have for later ones of it is brought to these ahead (`engine.kernels.trends.ahead`), under two inequalities
+also what stands before the batch.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ def add_scanned(template, batch, sums, vertices, indexes, ahead, scratch, scan, 
         other += indexes.limit[entry]
         if indexes.size[entry] > 0:
             _add_indexed(template, batch, vertices, indexes, scratch, scan, entry, start, at, first_window, last_window)
-        slot = ahead.slot[scan]
-        if ahead.due[partition] >= 0 and ahead.start[partition * ahead.levels.shape[0] + slot] >= 0:
-            middle = start + ahead.before[stored]
-            block = start + ahead.block[stored]
-            each = at - ahead.first[partition]
-            _add_brought(template, ahead, scratch, slot, each, last_window - first_window + 1)
+    slot = ahead.slot[scan]
+    if slot >= 0 and ahead.due[partition] >= 0 and ahead.start[partition * ahead.levels.shape[0] + slot] >= 0:
+        middle = start + ahead.before[stored]
+        block = start + ahead.block[stored]
+        if ahead.second[slot] >= 0:  # what is there before the batch is brought as well
+            other = middle
+        each = at - ahead.first[partition]
+        _add_brought(template, ahead, scratch, slot, each, last_window - first_window + 1)
     if other < middle:
         other = max(other, first_in_reach(template, sums, vertices, partition, scan, first_window))
     if middle <= other < block:
@@ -76,19 +79,19 @@ def add_scanned(template, batch, sums, vertices, indexes, ahead, scratch, scan, 
             vertices.columns[column, spare] = batch.columns[column, batch.rows[at]]
         scratch.registers[1] = spare
     while other < end:
-        place = other
+        position = other
         other += 1
         if middle <= other < block:
             other = block
-        if vertices.order[place] >= batch.order[at]:
+        if vertices.order[position] >= batch.order[at]:
             return
-        if not compare(template, vertices, batch, first, last, place, batch.rows[at]):
+        if not compare(template, vertices, batch, first, last, position, batch.rows[at]):
             continue
         if first_program < last_program:
-            scratch.registers[0] = place
+            scratch.registers[0] = position
             if not programs_hold(template, vertices, scratch, first_program, last_program):
                 continue
-        _add_vertex(template, vertices, scratch, place, first_window, last_window)
+        _add_vertex(template, vertices, scratch, position, first_window, last_window)
 
 
 @inlined
@@ -162,7 +165,7 @@ def is_needed(template, scratch, window):
 def _add_brought(template, ahead, scratch, slot, each, n_open):
     """Add what earlier blocks of the batch have brought to an event."""
     n_numbers = template.sizes[N_NUMBERS]
-    first = (slot * ahead.place.shape[1] + each) * template.sizes[N_WINDOWS] * n_numbers
+    first = (slot * ahead.position.shape[1] + each) * template.sizes[N_WINDOWS] * n_numbers
     for window in range(n_open):
         source = first + window * n_numbers
         if ahead.whole[source] != 0 and is_needed(template, scratch, window):
@@ -203,13 +206,13 @@ def _add_indexed(template, batch, vertices, indexes, scratch, scan, entry, start
                     indexes.whole, indexes.real, indexes.scale, slot + number,
                 )  # fmt: skip
     for each in range(block * size, min((block + 1) * size, indexes.size[entry])):
-        place = indexes.place[indexes.start[entry] + each] - indexes.gone[entry]
-        if place < 0:
+        position = indexes.position[indexes.start[entry] + each] - indexes.gone[entry]
+        if position < 0:
             continue
-        own = sign * vertices.derived[key, start + place]
+        own = sign * vertices.derived[key, start + position]
         if not (own < value or (equal and own == value)):
             return
-        _add_vertex(template, vertices, scratch, start + place, first_window, last_window)
+        _add_vertex(template, vertices, scratch, start + position, first_window, last_window)
 
 
 @inlined
@@ -248,10 +251,10 @@ def sum_blocks(template, sums, vertices, indexes, partition, entry, start):
             indexes.whole[number] = indexes.whole[number - width]
             indexes.scale[number] = indexes.scale[number - width]
         for each in range((block - 1) * size, block * size):
-            place = start + indexes.place[each]
-            own_window = vertices.first_window[place]
-            for window in range(max(first_window, own_window), vertices.last_window[place] + 1):
-                source = (place * n_windows + window - own_window) * n_numbers
+            position = start + indexes.position[each]
+            own_window = vertices.first_window[position]
+            for window in range(max(first_window, own_window), vertices.last_window[position] + 1):
+                source = (position * n_windows + window - own_window) * n_numbers
                 target = block * width + window % n_windows * n_numbers
                 if vertices.whole[source] != 0:
                     for number in range(n_numbers):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from engine.kernels.compile.ways import inlined, leaf
-from engine.kernels.trends.ahead import bring, is_due, note_place
+from engine.kernels.trends.ahead import bring, is_due, note_position
 from engine.kernels.trends.arrays import (
     COLUMN,
     FIRST_REACHED,
@@ -22,6 +22,7 @@ from engine.kernels.trends.arrays import (
     N_CHANNELS,
     N_COLUMNS,
     N_DERIVED,
+    N_EMITTED,
     N_GRAPH_CHANNELS,
     N_GRAPHS,
     N_LENGTHS,
@@ -30,7 +31,6 @@ from engine.kernels.trends.arrays import (
     N_POSITIVE,
     N_STATES,
     N_STORED,
-    N_TOLD,
     N_WINDOWS,
     NEVER,
     NUMBER,
@@ -43,7 +43,7 @@ from engine.kernels.trends.arrays import (
     WITHIN_MS,
 )
 from engine.kernels.trends.edges import add_scanned
-from engine.kernels.trends.lengths import is_needed, is_told, need_windows, open_lengths, sum_up, tell_lengths
+from engine.kernels.trends.lengths import is_emitted, is_needed, need_windows, open_lengths, sum_up, tell_lengths
 from engine.kernels.trends.numbers import add_product, add_times, enter_extreme, put_together
 from engine.kernels.trends.together import contribute_together, end_of_run
 
@@ -70,7 +70,7 @@ def advance(template, batch, sums, vertices, indexes, ahead, results, scratch, f
             at += 1
             continue
         partition = batch.partition[at]
-        if results.n_rows[0] + template.sizes[N_TOLD] > results.window.shape[0]:
+        if results.n_rows[0] + template.sizes[N_EMITTED] > results.window.shape[0]:
             return at
         if batch.order[at] > sums.order[partition]:
             end_order(template, sums, partition)
@@ -97,9 +97,9 @@ def close_windows(template, sums, vertices, results, n_partitions, watermark_ms,
     for partition in range(first, n_partitions):
         if sums.first_open[partition] > sums.last_open[partition]:
             continue
-        if results.n_rows[0] + template.sizes[N_TOLD] > results.window.shape[0]:
+        if results.n_rows[0] + template.sizes[N_EMITTED] > results.window.shape[0]:
             return partition
-        if template.sizes[N_LENGTHS] > 0 and is_told(template, sums, partition, watermark_ms):
+        if template.sizes[N_LENGTHS] > 0 and is_emitted(template, sums, partition, watermark_ms):
             end_order(template, sums, partition)
             tell_lengths(template, sums, vertices, results, partition, watermark_ms)
         if sums.first_open[partition] <= last_window:
@@ -148,7 +148,7 @@ def _read(template, batch, sums, vertices, indexes, ahead, scratch, at, after, f
             contribute_together(template, batch, scratch, state, at, after, n_open)
         pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
         if template.stored[state] >= 0:
-            note_place(template, batch, vertices, ahead, state, at)
+            note_position(template, batch, vertices, ahead, state, at)
             store(template, batch, vertices, scratch, state, at, first_window, last_window)
 
 
@@ -161,9 +161,9 @@ def gather(template, batch, sums, vertices, indexes, ahead, scratch, state, at, 
     n_graphs = template.sizes[N_GRAPHS]
     slide_ms = template.sizes[SLIDE_MS]
     partition = batch.partition[at]
-    for place in range((last_window - first_window + 1) * n_numbers):
-        scratch.whole[place] = 0
-        scratch.scale[place] = 0
+    for position in range((last_window - first_window + 1) * n_numbers):
+        scratch.whole[position] = 0
+        scratch.scale[position] = 0
     if template.is_start[state]:
         begin = template.start_cut_ends[state - 1] if state > 0 else 0
         cut_ms = NEVER
@@ -282,18 +282,18 @@ def store(template, batch, vertices, scratch, state, at, first_window, last_wind
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
     region = batch.partition[at] * template.sizes[N_STORED] + template.stored[state]
-    place = vertices.start[region] + vertices.length[region]
+    position = vertices.start[region] + vertices.length[region]
     vertices.length[region] += 1
-    vertices.order[place] = batch.order[at]
-    vertices.first_window[place] = first_window
-    vertices.last_window[place] = last_window
+    vertices.order[position] = batch.order[at]
+    vertices.first_window[position] = first_window
+    vertices.last_window[position] = last_window
     for entry in range((last_window - first_window + 1) * n_numbers):
-        vertices.whole[place * n_windows * n_numbers + entry] = scratch.whole[entry]
-        vertices.scale[place * n_windows * n_numbers + entry] = scratch.scale[entry]
+        vertices.whole[position * n_windows * n_numbers + entry] = scratch.whole[entry]
+        vertices.scale[position * n_windows * n_numbers + entry] = scratch.scale[entry]
     for column in range(template.sizes[N_DERIVED]):
-        vertices.derived[column, place] = batch.derived[column, batch.rows[at]]
+        vertices.derived[column, position] = batch.derived[column, batch.rows[at]]
     for column in range(template.sizes[N_COLUMNS]):
-        vertices.columns[column, place] = batch.columns[column, batch.rows[at]]
+        vertices.columns[column, position] = batch.columns[column, batch.rows[at]]
 
 
 @leaf

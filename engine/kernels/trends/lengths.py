@@ -28,9 +28,9 @@ def need_windows(template, scratch, t_ms, first_window, last_window):
     for window in range(last_window - first_window + 1):
         scratch.needed[window] = 0
     for length in range(template.sizes[N_LENGTHS]):
-        slide_ms = template.told_slide[length]
+        slide_ms = template.emitted_slide[length]
         step = slide_ms // template.sizes[SLIDE_MS]
-        first = -((template.told_within[length] - t_ms) // slide_ms)
+        first = -((template.emitted_within[length] - t_ms) // slide_ms)
         for window in range(first, (t_ms - 1) // slide_ms + 1):
             scratch.needed[window * step - first_window] = 1
 
@@ -40,21 +40,21 @@ def open_lengths(template, sums, partition, t_ms):
     """An event of this time has come: which windows of each length are open."""
     n_lengths = template.sizes[N_LENGTHS]
     for length in range(n_lengths):
-        slide_ms = template.told_slide[length]
+        slide_ms = template.emitted_slide[length]
         at = partition * n_lengths + length
-        sums.told_first[at] = -((template.told_within[length] - t_ms) // slide_ms)
-        sums.told_last[at] = (t_ms - 1) // slide_ms
+        sums.emitted_first[at] = -((template.emitted_within[length] - t_ms) // slide_ms)
+        sums.emitted_last[at] = (t_ms - 1) // slide_ms
 
 
 @inlined
-def is_told(template, sums, partition, until_ms):
+def is_emitted(template, sums, partition, until_ms):
     """Whether a window that is open ends before this time."""
     n_lengths = template.sizes[N_LENGTHS]
     found = False
     for length in range(n_lengths):
         at = partition * n_lengths + length
-        last = (until_ms - 1 - template.told_within[length]) // template.told_slide[length]
-        found = found or sums.told_first[at] <= min(last, sums.told_last[at])
+        last = (until_ms - 1 - template.emitted_within[length]) // template.emitted_slide[length]
+        found = found or sums.emitted_first[at] <= min(last, sums.emitted_last[at])
     return found
 
 
@@ -65,9 +65,9 @@ def tell_lengths(template, sums, vertices, results, partition, until_ms):
     n_numbers = template.sizes[N_NUMBERS]
     for length in range(n_lengths):
         at = partition * n_lengths + length
-        slide_ms = template.told_slide[length]
-        last = min(sums.told_last[at], (until_ms - 1 - template.told_within[length]) // slide_ms)
-        for window in range(sums.told_first[at], last + 1):
+        slide_ms = template.emitted_slide[length]
+        last = min(sums.emitted_last[at], (until_ms - 1 - template.emitted_within[length]) // slide_ms)
+        for window in range(sums.emitted_first[at], last + 1):
             row = results.n_rows[0]
             begin = window * (slide_ms // template.sizes[SLIDE_MS])
             sum_up(template, sums, vertices, results, partition, begin, row)
@@ -77,7 +77,7 @@ def tell_lengths(template, sums, vertices, results, partition, until_ms):
                 results.window[row] = window
                 results.length[row] = length
                 results.n_rows[0] = row + 1
-        sums.told_first[at] = max(sums.told_first[at], last + 1)
+        sums.emitted_first[at] = max(sums.emitted_first[at], last + 1)
 
 
 @leaf
@@ -111,10 +111,10 @@ def _add_ends(template, sums, vertices, results, partition, entry, window, row):
     state = template.scans[scan, SOURCE]
     region = partition * template.sizes[N_STORED] + template.stored[state]
     end = vertices.start[region] + vertices.length[region]
-    for place in range(first_in_reach(template, sums, vertices, partition, scan, window), end):
-        if vertices.first_window[place] > window:
+    for position in range(first_in_reach(template, sums, vertices, partition, scan, window), end):
+        if vertices.first_window[position] > window:
             return
-        source = (place * n_windows + window - vertices.first_window[place]) * n_numbers
+        source = (position * n_windows + window - vertices.first_window[position]) * n_numbers
         if vertices.whole[source] != 0:
             for number in range(n_numbers):
                 put_together(
@@ -123,4 +123,4 @@ def _add_ends(template, sums, vertices, results, partition, entry, window, row):
                 )  # fmt: skip
 
 
-__all__ = ["is_needed", "is_told", "need_windows", "open_lengths", "sum_up", "tell_lengths"]
+__all__ = ["is_emitted", "is_needed", "need_windows", "open_lengths", "sum_up", "tell_lengths"]

@@ -46,12 +46,12 @@ LAST_LIMB = 4
 
 
 @inlined
-def put_together(way, whole, real, scale, at, other_whole, other_real, other_scale, place):
+def put_together(way, whole, real, scale, at, other_whole, other_real, other_scale, position):
     """Take a number of other arrays into the one at an index."""
     if way == ADDED:
-        own_scale, its_scale = scale[at], other_scale[place]
+        own_scale, its_scale = scale[at], other_scale[position]
         if own_scale > 0 and its_scale > 0:
-            addend = other_real[place]
+            addend = other_real[position]
             larger = max(own_scale, its_scale)
             value = real[at] * _factor(larger - own_scale) + addend * _factor(larger - its_scale)
             if abs(value) < _LARGE and addend != 0.0:
@@ -59,19 +59,19 @@ def put_together(way, whole, real, scale, at, other_whole, other_real, other_sca
                 scale[at] = larger
                 return
         elif own_scale == its_scale:
-            own, other = whole[at], other_whole[place]
+            own, other = whole[at], other_whole[position]
             if -_FITS < own < _FITS and -_FITS < other < _FITS:
                 whole[at] = own + other
                 return
-        elif own_scale == 0 and whole[at] == 0 and other_real[place] != 0.0:
-            real[at] = other_real[place]
+        elif own_scale == 0 and whole[at] == 0 and other_real[position] != 0.0:
+            real[at] = other_real[position]
             scale[at] = its_scale
             return
-        _add(whole, real, scale, at, other_whole[place], other_real[place], other_scale[place])
+        _add(whole, real, scale, at, other_whole[position], other_real[position], other_scale[position])
     elif way >= LIMB:
-        _add_to_limb(whole, at, other_whole[place], way == LAST_LIMB)
-    elif other_scale[place] != 0:
-        enter_extreme(way, real, scale, at, other_real[place])
+        _add_to_limb(whole, at, other_whole[position], way == LAST_LIMB)
+    elif other_scale[position] != 0:
+        enter_extreme(way, real, scale, at, other_real[position])
 
 
 @inlined
@@ -89,17 +89,17 @@ def enter_extreme(way, real, scale, at, value):
 
 
 @leaf
-def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_real, count_scale, place):
+def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_real, count_scale, position):
     """Add factor times a count, which is a number of other arrays; `is_whole`: the factor is a whole number."""
-    if count_scale[place] == 0:
-        count = float(count_whole[place])
-        if is_whole and (abs(factor * count) < _MOST_WHOLE or abs(count_whole[place]) <= _LAST // int(abs(factor))):
-            _add(whole, real, scale, at, int(factor) * count_whole[place], 0.0, 0)
+    if count_scale[position] == 0:
+        count = float(count_whole[position])
+        if is_whole and (abs(factor * count) < _MOST_WHOLE or abs(count_whole[position]) <= _LAST // int(abs(factor))):
+            _add(whole, real, scale, at, int(factor) * count_whole[position], 0.0, 0)
             return
         product_scale = 1
     else:
-        count = count_real[place]
-        product_scale = count_scale[place]
+        count = count_real[position]
+        product_scale = count_scale[position]
     value = factor
     while abs(value) >= _LARGE and not math.isinf(value):
         value *= _SMALL
@@ -135,7 +135,7 @@ def _add_to_limb(whole, at, addend, is_last):
 
 
 @apart
-def add_times(whole, at, place, factor, n_limbs):
+def add_times(whole, at, position, factor, n_limbs):
     """Add a factor of up to 2^53 times the limbs at one index to those at another."""
     sign = 1 if factor >= 0 else -1
     low_factor = abs(factor) & (2**_LOW_FACTOR - 1)
@@ -143,7 +143,7 @@ def add_times(whole, at, place, factor, n_limbs):
     high_shift = LIMB_BITS - _LOW_FACTOR
     carry = 0
     for limb in range(n_limbs):
-        value = whole[place + limb] + carry
+        value = whole[position + limb] + carry
         carry = value >> LIMB_BITS
         low = value & (2**_LOW_HALF - 1)
         high = (value & _LIMB) >> _LOW_HALF

@@ -42,6 +42,9 @@ from engine.kernels.trends.numbers import ADDED, add_product, put_together
 from engine.kernels.trends.overlap_arrays import (
     BY_CHANNEL,
     BY_EVENTS,
+    CAPACITY_FOR_ENTRIES,
+    CAPACITY_FOR_MEMBERS,
+    CAPACITY_FOR_RESULTS,
     CHANNELS_MAY,
     CLOCK,
     FRESH,
@@ -59,9 +62,6 @@ from engine.kernels.trends.overlap_arrays import (
     NO_JOIN,
     NOW,
     PARTITION,
-    ROOM_FOR_ENTRIES,
-    ROOM_FOR_MEMBERS,
-    ROOM_FOR_RESULTS,
     SERIAL,
     SUMMED,
     TIME_MS,
@@ -97,7 +97,7 @@ def sweep(
             overlap.state[N_MEMBERS] >= overlap.hi_ms.shape[0]
             or overlap.state[N_NODES] + template.sizes[N_POSITIVE] > overlap.node_member.shape[0]
         ):
-            overlap.state[WANTS] = ROOM_FOR_MEMBERS
+            overlap.state[WANTS] = CAPACITY_FOR_MEMBERS
             return at
         _arrive(template, table, overlap, members, batch, coming, sums, vertices, indexes, ahead, scratch, at)
     if until_ms != NEVER:
@@ -111,10 +111,10 @@ def _sweep_to(template, table, overlap, members, sums, vertices, results, scratc
     Returns whether there was room for all."""
     while overlap.state[TIME_MS] < until_ms and (comes or overlap.state[N_MEMBERS] > 0):
         if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
-            overlap.state[WANTS] = ROOM_FOR_RESULTS
+            overlap.state[WANTS] = CAPACITY_FOR_RESULTS
             return False
         if overlap.state[N_ENTRIES] + _most_new(overlap) > overlap.entry_node.shape[0]:
-            overlap.state[WANTS] = ROOM_FOR_ENTRIES
+            overlap.state[WANTS] = CAPACITY_FOR_ENTRIES
             return False
         end_ms = until_ms
         if overlap.state[N_MEMBERS] > 0:
@@ -231,13 +231,13 @@ def _add_node(template, table, overlap, members, sums, vertices, indexes, ahead,
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
     partition = overlap.state[PARTITION]
-    room = overlap.node_member.shape[0]
+    capacity = overlap.node_member.shape[0]
     node = overlap.state[N_NODES]
     overlap.state[N_NODES] = node + 1
     overlap.node_member[node] = member
     overlap.node_state[node] = state
     for used in range(1 << overlap.state[N_SLOTS]):
-        overlap.place[(node << overlap.state[N_SLOTS]) + used] = -1
+        overlap.position[(node << overlap.state[N_SLOTS]) + used] = -1
     first_window = sums.first_open[partition]
     last_window = sums.last_open[partition]
     for number in range((last_window - first_window + 1) * n_numbers):
@@ -257,8 +257,8 @@ def _add_node(template, table, overlap, members, sums, vertices, indexes, ahead,
             overlap.base_whole[target + number] = scratch.whole[source]
             overlap.base_scale[target + number] = scratch.scale[source]
     for other in range(node + 1):
-        overlap.adjacent[other * room + node] = _adjacent(template, table, overlap, members, scratch, other, node)
-        overlap.adjacent[node * room + other] = _adjacent(template, table, overlap, members, scratch, node, other)
+        overlap.adjacent[other * capacity + node] = _adjacent(template, table, overlap, members, scratch, other, node)
+        overlap.adjacent[node * capacity + other] = _adjacent(template, table, overlap, members, scratch, node, other)
 
 
 @leaf
@@ -349,10 +349,10 @@ def _get_first(template, table, overlap, members, sums, node, share, n_before):
     )  # fmt: skip
     overlap.entry_may[own] |= overlap.state[CHANNELS_MAY]
     is_by_source = table.is_by_source[0] == 1 and overlap.hi_ms[member] == members.t_ms[member]
-    room = overlap.node_member.shape[0]
+    capacity = overlap.node_member.shape[0]
     for entry in range(overlap.state[N_ENTRIES]):
         before = overlap.entry_node[entry]
-        if overlap.adjacent[before * room + node] == NEVER_ADJACENT or overlap.entry_used[entry] & bit != 0:
+        if overlap.adjacent[before * capacity + node] == NEVER_ADJACENT or overlap.entry_used[entry] & bit != 0:
             continue
         plane = TOTAL
         if entry >= n_before:  # of the same segment: only exact times, by their place in the stream
@@ -381,7 +381,7 @@ def _get_next(template, overlap, members, sums, ratio, now_ms):
     any."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
-    room = overlap.node_member.shape[0]
+    capacity = overlap.node_member.shape[0]
     is_any = False
     for entry in range(overlap.state[N_ENTRIES]):
         source = first_number(template, entry, NOW)
@@ -392,7 +392,7 @@ def _get_next(template, overlap, members, sums, ratio, now_ms):
             member = overlap.node_member[node]
             if (
                 overlap.hi_ms[member] < now_ms
-                or overlap.adjacent[before * room + node] == NEVER_ADJACENT
+                or overlap.adjacent[before * capacity + node] == NEVER_ADJACENT
                 or overlap.entry_used[entry] & overlap.bit[member] != 0
             ):
                 continue
@@ -454,12 +454,12 @@ def _settle(template, overlap, members, sums):
 def _entry_of(template, overlap, node, used):
     """The entry of a node for a set of used members; made where there is none."""
     at = (node << overlap.state[N_SLOTS]) + used
-    entry = overlap.place[at]
+    entry = overlap.position[at]
     if entry >= 0:
         return entry
     entry = overlap.state[N_ENTRIES]
     overlap.state[N_ENTRIES] = entry + 1
-    overlap.place[at] = entry
+    overlap.position[at] = entry
     overlap.entry_node[entry] = node
     overlap.entry_used[entry] = used
     overlap.entry_may[entry] = overlap.doubt[overlap.node_member[node]]
@@ -483,8 +483,8 @@ def _add_times(template, overlap, sums, target, factor, whole, real, scale, sour
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
     for slot in range(n_windows):
-        place = source + slot * n_numbers
-        if whole[place] == 0:
+        position = source + slot * n_numbers
+        if whole[position] == 0:
             continue
         at = target + slot * n_numbers
         mark = overlap.state[PARTITION] * n_windows + slot
@@ -496,12 +496,12 @@ def _add_times(template, overlap, sums, target, factor, whole, real, scale, sour
             if factor == 1.0 or template.ways[number] != ADDED:
                 put_together(
                     template.ways[number], overlap.whole, overlap.real, overlap.scale, at + number,
-                    whole, real, scale, place + number,
+                    whole, real, scale, position + number,
                 )  # fmt: skip
-            elif whole[place + number] != 0:
+            elif whole[position + number] != 0:
                 add_product(
                     overlap.whole, overlap.real, overlap.scale, at + number, factor, False,
-                    whole, real, scale, place + number,
+                    whole, real, scale, position + number,
                 )  # fmt: skip
 
 
@@ -510,13 +510,13 @@ def _join(template, overlap, target, source):
     """Add numbers (w, n) of an entry to others of it."""
     n_numbers = template.sizes[N_NUMBERS]
     for slot in range(template.sizes[N_WINDOWS]):
-        place = source + slot * n_numbers
-        if overlap.whole[place] == 0:
+        position = source + slot * n_numbers
+        if overlap.whole[position] == 0:
             continue
         for number in range(n_numbers):
             put_together(
                 template.ways[number], overlap.whole, overlap.real, overlap.scale, target + slot * n_numbers + number,
-                overlap.whole, overlap.real, overlap.scale, place + number,
+                overlap.whole, overlap.real, overlap.scale, position + number,
             )  # fmt: skip
 
 

@@ -44,9 +44,9 @@ MOST_SLOTS = 10
 
 # What a sweep stops for.
 NOTHING = 0
-ROOM_FOR_RESULTS = 1
-ROOM_FOR_MEMBERS = 2
-ROOM_FOR_ENTRIES = 3
+CAPACITY_FOR_RESULTS = 1
+CAPACITY_FOR_MEMBERS = 2
+CAPACITY_FOR_ENTRIES = 3
 
 # How two nodes may be adjacent.
 NEVER_ADJACENT = 0
@@ -81,7 +81,7 @@ class OverlapTable(NamedTuple):
 class Overlap(NamedTuple):
     """The run state of one partition. hi_ms, clock, serial, bit (in sets of used members, 0: none), doubt (a bit of
     those who found no room there), each (m,); node_member, node_state (nodes,); base (nodes, w, n): what the stored
-    events before pass on to a node; adjacent (nodes, nodes); place (nodes, 2^N_SLOTS): the entry of a set, -1: none;
+    events before pass on to a node; adjacent (nodes, nodes); position (nodes, 2^N_SLOTS): the entry of a set, -1: none;
     entry_node, entry_used, entry_may (entries,); numbers of entries. `numbering`: scratch."""
 
     state: Int64Array
@@ -96,7 +96,7 @@ class Overlap(NamedTuple):
     base_real: Float64Array
     base_scale: Int32Array
     adjacent: npt.NDArray[np.uint8]
-    place: Int32Array
+    position: Int32Array
     entry_node: Int64Array
     entry_used: Int64Array
     entry_may: Int64Array
@@ -109,6 +109,9 @@ class Overlap(NamedTuple):
 __all__ = [
     "BY_CHANNEL",
     "BY_EVENTS",
+    "CAPACITY_FOR_ENTRIES",
+    "CAPACITY_FOR_MEMBERS",
+    "CAPACITY_FOR_RESULTS",
     "CHANNELS_MAY",
     "CLOCK",
     "FRESH",
@@ -131,9 +134,6 @@ __all__ = [
     "RETIRED_MS",
     "RETIRED_REACHED",
     "RETIRED_SERIAL",
-    "ROOM_FOR_ENTRIES",
-    "ROOM_FOR_MEMBERS",
-    "ROOM_FOR_RESULTS",
     "SERIAL",
     "STATE_SIZE",
     "SUMMED",

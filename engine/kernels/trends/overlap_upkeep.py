@@ -111,12 +111,12 @@ def _forget_used(template, overlap, over):
         if overlap.entry_used[entry] & over == 0:
             continue
         node = overlap.entry_node[entry]
-        overlap.place[node * n_sets + overlap.entry_used[entry]] = -1
+        overlap.position[node * n_sets + overlap.entry_used[entry]] = -1
         overlap.entry_used[entry] &= ~over
         at = node * n_sets + overlap.entry_used[entry]
-        other = overlap.place[at]
+        other = overlap.position[at]
         if other < 0:
-            overlap.place[at] = entry
+            overlap.position[at] = entry
             continue
         overlap.entry_may[other] |= overlap.entry_may[entry]
         source, target = first_number(template, entry, TOTAL), first_number(template, other, TOTAL)
@@ -169,10 +169,13 @@ def _tell_neighbours(template, overlap, before, entry, time_ms, first, last):
     """An event that is stored is looked at by events that come later; those that are here get what it has now."""
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
-    room = overlap.node_member.shape[0]
+    capacity = overlap.node_member.shape[0]
     total = first_number(template, entry, TOTAL)
     for node in range(overlap.state[N_NODES]):
-        if overlap.hi_ms[overlap.node_member[node]] < time_ms or overlap.adjacent[before * room + node] != BY_EVENTS:
+        if (
+            overlap.hi_ms[overlap.node_member[node]] < time_ms
+            or overlap.adjacent[before * capacity + node] != BY_EVENTS
+        ):
             continue
         for window in range(first, last + 1):
             slot = (window % n_windows) * n_numbers
@@ -250,7 +253,7 @@ def _move_member(template, overlap, members, old, new):
 def _move_nodes(template, overlap):
     """Those of members that are kept, in order; `numbering` has new numbers of members, then those of nodes."""
     width = template.sizes[N_WINDOWS] * template.sizes[N_NUMBERS]
-    room = overlap.node_member.shape[0]
+    capacity = overlap.node_member.shape[0]
     offset = overlap.hi_ms.shape[0]
     n_nodes = overlap.state[N_NODES]
     n_kept = 0
@@ -273,7 +276,7 @@ def _move_nodes(template, overlap):
         for other in range(n_nodes):
             new_other = overlap.numbering[offset + other]
             if new_other >= 0:
-                overlap.adjacent[new * room + new_other] = overlap.adjacent[node * room + other]
+                overlap.adjacent[new * capacity + new_other] = overlap.adjacent[node * capacity + other]
     overlap.state[N_NODES] = n_kept
 
 
@@ -284,13 +287,13 @@ def _move_entries(template, overlap):
     offset = overlap.hi_ms.shape[0]
     n_sets = 1 << overlap.state[N_SLOTS]
     for at in range(overlap.state[N_NODES] * n_sets):
-        overlap.place[at] = -1
+        overlap.position[at] = -1
     n_kept = 0
     for entry in range(overlap.state[N_ENTRIES]):
         if overlap.entry_node[entry] < 0:
             continue
         node, used = overlap.numbering[offset + overlap.entry_node[entry]], overlap.entry_used[entry]
-        overlap.place[node * n_sets + used] = n_kept
+        overlap.position[node * n_sets + used] = n_kept
         overlap.entry_node[n_kept] = node
         overlap.entry_used[n_kept] = used
         overlap.entry_may[n_kept] = overlap.entry_may[entry]

@@ -126,13 +126,13 @@ def _take(template, selection, batch, vertices, scratch, stored, region, at):
         return
     start = vertices.start[region]
     kept = start
-    for place in range(start, start + vertices.length[region]):
-        if place < start + n_before and (
-            is_contiguous or _takes(template, selection, batch, vertices, scratch, begin, end, place, at)
+    for position in range(start, start + vertices.length[region]):
+        if position < start + n_before and (
+            is_contiguous or _takes(template, selection, batch, vertices, scratch, begin, end, position, at)
         ):
             continue
-        if kept < place:
-            _move(template, vertices, place, kept)
+        if kept < position:
+            _move(template, vertices, position, kept)
         kept += 1
     vertices.length[region] = kept - start
 
@@ -147,9 +147,9 @@ def _may_take(selection, batch, first, last, at):
 
 
 @inlined
-def _takes(template, selection, batch, vertices, scratch, first, last, place, at):
+def _takes(template, selection, batch, vertices, scratch, first, last, position, at):
     """Whether one of these transitions leads from an earlier event to the one at hand."""
-    if vertices.order[place] >= batch.order[at]:
+    if vertices.order[position] >= batch.order[at]:
         return False
     found = False
     for entry in range(first, last):
@@ -158,14 +158,14 @@ def _takes(template, selection, batch, vertices, scratch, first, last, place, at
         scan = selection.taking[entry, SCAN]
         found = compare(
             template, vertices, batch, template.scans[scan, FIRST_COMPARED], template.scans[scan, LAST_COMPARED],
-            place, batch.rows[at],
+            position, batch.rows[at],
         )  # fmt: skip
         first_program, last_program = template.scans[scan, FIRST_PROGRAM], template.scans[scan, LAST_PROGRAM]
         if found and first_program < last_program:
             spare = vertices.columns.shape[1] - 1
             for column in range(template.sizes[N_COLUMNS]):
                 vertices.columns[column, spare] = batch.columns[column, batch.rows[at]]
-            scratch.registers[0] = place
+            scratch.registers[0] = position
             scratch.registers[1] = spare
             found = programs_hold(template, vertices, scratch, first_program, last_program)
     return found
@@ -173,7 +173,7 @@ def _takes(template, selection, batch, vertices, scratch, first, last, place, at
 
 @inlined
 def _move(template, vertices, source, target):
-    """Copy an event to a place before it."""
+    """Copy an event to a position before it."""
     width = template.sizes[N_WINDOWS] * template.sizes[N_NUMBERS]
     vertices.order[target] = vertices.order[source]
     vertices.first_window[target] = vertices.first_window[source]

@@ -42,7 +42,7 @@ def forget_closed(template, sums, vertices, indexes, states, capacity, n_partiti
 
 @leaf
 def move_regions(source, target, starts, new_starts, lengths, width):
-    """Copy regions from one store of vertices to another, or to another place of it that they do not overlap.
+    """Copy regions from one store of vertices to another, or to another position of it that they do not overlap.
 
     starts, new_starts, lengths: int64 (n,). width: numbers of a vertex in all its windows.
     """

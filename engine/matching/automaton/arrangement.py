@@ -22,8 +22,8 @@ _MOST_KEPT = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The place of a negated pattern: after the events `left` and before `right` of the match (numbers along its path);
-    an empty side is bounded by the window. `counters`: the iterations that it is in."""
+    """The position of a negated pattern: after the events `left` and before `right` of the match (numbers along its
+    path); an empty side is bounded by the window. `counters`: the iterations that it is in."""
 
     negation: int
     left: tuple[int, ...]
@@ -149,7 +149,7 @@ class Arrangements:
         return tuple(self._gap(steps, order, *each) for each in crossed) if order is not None else ()
 
     def _gap(self, steps: Sequence[_Step], order: BoolArray, at: int, negation: int, counters: Counters) -> Gap:
-        """The place of a negated pattern that is passed on the way to event `at`."""
+        """The position of a negated pattern that is passed on the way to event `at`."""
         beside = dict(self._automaton.negations[negation].beside)
 
         def is_beside(step: _Step) -> bool:

@@ -49,7 +49,7 @@ _PER_DEMAND = 5
 _PER_INTRUDER = 40
 _PER_POSSIBLE = 400
 _PER_GAP = 150
-"""Steps in the time that a demand takes, what may be negated, the conditions of a match, and the place of a negated
+"""Steps in the time that a demand takes, what may be negated, the conditions of a match, and the position of a negated
 pattern in one partition."""
 _ROWS_PER_STEP = 16
 """Events around a match that are looked at in the time of a step."""
@@ -159,8 +159,8 @@ class Confidences:
     def _in_order(
         self, pairs: Sequence[tuple[int, int]], rows: Sequence[int], numbers: Sequence[int]
     ) -> list[Difference] | None:
-        """What the times of these rows must satisfy, the first of each pair (places in `rows`) before the second; None:
-        impossible. numbers: of their times."""
+        """What the times of these rows must satisfy, the first of each pair (positions in `rows`) before the second;
+        None: impossible. numbers: of their times."""
         found: list[Difference] = []
         for before, after in pairs:
             known = self._known_order(rows[before], rows[after])

@@ -159,9 +159,9 @@ class ImpreciseMatching:
         if not allowance:
             return self._nothing(cut=(self._cut(last),)), self._none, False
         # What the search finds is to be told: half is for that, and half of it for confidences.
-        room_for = min(most, allowance // (4 * PER_MATCH)) + 1
+        capacity_for = min(most, allowance // (4 * PER_MATCH)) + 1
         left = np.array([allowance // 2], np.int64)
-        found, stopped = self._arranged(last, room_for, left)
+        found, stopped = self._arranged(last, capacity_for, left)
         spent = allowance // 2 - int(left[0]) + PER_MATCH * found.n_matches
         unfinished = found.n_matches > most
         if unfinished:
@@ -234,8 +234,8 @@ class ImpreciseMatching:
             else:
                 order = np.argsort(named, kind="stable")
                 pairs = frozenset((int(rows[i]), int(rows[j])) for i, j in arranged.pairs)
-                places = named[order].tobytes(), rows[order].tobytes(), iterations[order].tobytes()
-                identity = *places, pairs, arranged.gaps
+                positions = named[order].tobytes(), rows[order].tobytes(), iterations[order].tobytes()
+                identity = *positions, pairs, arranged.gaps
             if identity not in seen:
                 seen.add(identity)
                 kept.append(number)

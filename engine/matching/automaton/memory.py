@@ -148,6 +148,11 @@ class RunsMemory:
         """Runs alive."""
         return int(self.state.counts[kernel.N_LIVE])
 
+    @property
+    def n_offered(self) -> int:
+        """Pairs of a run and an event that were looked at, since the start of the process."""
+        return int(self.state.counts[kernel.N_OFFERED])
+
     def know_partitions(self, n_partitions: int) -> None:
         """Make room for the lists of so many partitions; that of no partition stays the last one."""
         state = self.state
@@ -204,6 +209,7 @@ class RunsMemory:
         nodes[:, kernel.ROW] = new_row[nodes[:, kernel.ROW]]
         old = self.state
         self.state = _runs(n_partitions, 0, 0)
+        self.state.counts[kernel.N_OFFERED] = old.counts[kernel.N_OFFERED]
         n_old = len(old.heads) - 1
         survivors = np.flatnonzero(new_partition[:n_old] >= 0)
         self.state.known[new_partition[survivors]] = old.known[survivors]
@@ -276,7 +282,7 @@ class RunsMemory:
             fresh.runs[run, kernel.FOLLOWING] = state.heads[owner]
             state.heads[owner] = run
             state.lengths[owner] += 1
-        fresh.counts[:] = len(nodes), len(runs), -1, len(runs)
+        fresh.counts[:] = len(nodes), len(runs), -1, len(runs), state.counts[kernel.N_OFFERED]
         self.state = state._replace(runs=fresh.runs, nodes=fresh.nodes, counts=fresh.counts)
 
 
@@ -288,7 +294,7 @@ def _runs(n_partitions: int, n_runs: int, n_nodes: int) -> kernel.Runs:
         np.zeros(n_partitions + 1, np.int64),
         np.zeros(n_partitions + 1, np.bool_),
         np.full(n_partitions + 1, -1, np.int64),
-        np.array([0, 0, -1, 0], np.int64),
+        np.array([0, 0, -1, 0, 0], np.int64),
     )
 
 

@@ -31,6 +31,7 @@ _AGGREGATES = {
     "stddev": at.STDDEV,
     "first": at.VALUE_OF_FIRST,
     "last": at.VALUE_OF_LAST,
+    "repeats": at.REPEATS,
 }
 _RANGES = {ast.Range.ALL: at.WHOLE, ast.Range.BEFORE_CURRENT: at.UP_TO_CURRENT, ast.Range.BEFORE_LAST: at.UP_TO_LAST}
 
@@ -168,9 +169,9 @@ def _naming(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
     automaton = plan.states
     closures = {occurrence.variable for occurrence in automaton.occurrences if occurrence.closure}
     names = automaton.variables[: automaton.n_positive]
-    places = {name: place for place, name in enumerate(sorted(names))}
+    positions = {name: position for position, name in enumerate(sorted(names))}
     always = automaton.in_every_match()
-    return _table([(places[name], int(v in closures), int(v in always)) for v, name in enumerate(names)], 3)
+    return _table([(positions[name], int(v in closures), int(v in always)) for v, name in enumerate(names)], 3)
 
 
 def _parallel(plan: AutomatonPlan) -> npt.NDArray[np.int64]:

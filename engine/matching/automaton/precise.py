@@ -91,14 +91,14 @@ class PreciseSearch:
         n_listed = 0
         for first, last, is_looked_at in _around_observed(start, end, observed):
             seen = None if observed is None or not is_looked_at else observed.before(rows, first)
-            told = self._offered(memory, rows, first, last, was_cut)
+            emitted = self._offered(memory, rows, first, last, was_cut)
             if seen is not None:
-                every = [taken(found) for found in told]
+                every = [taken(found) for found in emitted]
                 seen.done(Pending.joined(every), was_cut=bool(was_cut[first]))
                 parts += [self._ordered(found) for found in every if n_listed <= most]
                 n_listed += sum(found.n_matches for found in every)
                 continue
-            for found in told:
+            for found in emitted:
                 if n_listed <= most:
                     parts.append(self._ordered(taken(found)))
                     n_listed += parts[-1].n_matches
@@ -157,7 +157,7 @@ class PreciseSearch:
         return found.chosen(automaton_order.listing_order(self._tables, found.rows, found.edges, found.offsets, ranks))
 
     def _ranks(self, last: int) -> Int64Array:
-        """The place of each id among those that may be in a match that ends in this row or later."""
+        """The position of each id among those that may be in a match that ends in this row or later."""
         store = self._store
         return self._ranks_from(
             int(np.searchsorted(store.t_lo_ms[: len(store)], store.t_lo_ms[last] - self._plan.within_ms))
@@ -177,7 +177,7 @@ class PreciseSearch:
 def _around_observed(start: int, end: int, observed: ShedRuns | None) -> Iterator[tuple[int, int, bool]]:
     """Rows start..end - 1 in pieces, and whether one is a row that is looked at."""
     n_done = start
-    for row in () if observed is None else (start + place for place in observed.watched(end - start)):
+    for row in () if observed is None else (start + position for position in observed.watched(end - start)):
         if n_done < row:
             yield n_done, row, False
         yield row, row + 1, True

@@ -107,6 +107,11 @@ class AutomatonRuntime:
         return self._memory.n_runs
 
     @property
+    def n_offered(self) -> int:
+        """Pairs of a run and an event looked at so far; 0 under skip till any match."""
+        return self._memory.n_offered
+
+    @property
     def n_unfinished(self) -> int:
         """See `Runtime.n_unfinished`."""
         return self._results.n_unfinished

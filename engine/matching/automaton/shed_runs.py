@@ -53,7 +53,7 @@ class ShedRuns:
 
     def watched(self, n_rows: int) -> Iterator[int]:
         """Which of the next rows that are offered to runs are looked at, ascending."""
-        yield from () if self._watcher is None else self._watcher.places(n_rows).tolist()
+        yield from () if self._watcher is None else self._watcher.positions(n_rows).tolist()
 
     def before(self, rows: Rows, row: int) -> Observation | None:
         """Before this row is offered to the runs; None: nothing is to be learned of it."""
@@ -96,9 +96,9 @@ class ShedRuns:
         if self._n_filled != self._memory.n_filled:  # they are others now
             self._n_filled, self._n_numbered = self._memory.n_filled, 0
         if len(self._states) < len(memory.nodes):
-            room = len(memory.nodes)
-            self._states = np.append(self._states, np.empty(room - len(self._states), np.int64))
-            more = np.empty((room - len(self._counters), self._counters.shape[1]), np.int64)
+            capacity = len(memory.nodes)
+            self._states = np.append(self._states, np.empty(capacity - len(self._states), np.int64))
+            more = np.empty((capacity - len(self._counters), self._counters.shape[1]), np.int64)
             self._counters = np.concatenate([self._counters, more])
         n_nodes = int(memory.counts[automaton_runs.N_NODES])
         kernel.number_states(

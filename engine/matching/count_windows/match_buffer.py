@@ -12,7 +12,7 @@ from engine.matching.output.listed import Matches, no_matches
 
 
 class MatchBuffer:
-    """Matches, and for each (set of partitions, partition there, place of the event that it waits for)."""
+    """Matches, and for each (set of partitions, partition there, position of the event that it waits for)."""
 
     def __init__(self, n_returns: int, depth: int) -> None:
         self._n_returns = n_returns

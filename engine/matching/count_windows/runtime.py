@@ -1,10 +1,11 @@
 """Windows of n events: the first and the last event of a match are among n consecutive ones of its partition.
 
 For each set of key attributes that matches may have (`engine.plan.count_windows`) a runtime sees the events of all its
-partitions, whose times are their places there, counted from the end of the partition: the last event so far is at -1.
-WITHIN n EVENTS is then a window of n - 1 for every runtime, and 0 is the watermark of all partitions at once; before a
-batch what is kept moves back by as many places as its partition grows. Events without the key, or with a part of it,
-are seen once per partition. A window of events never passes by itself, so that partitions are kept for good.
+partitions, whose times are their positions there, counted from the end of the partition: the last event so far is at
+-1. WITHIN n EVENTS is then a window of n - 1 for every runtime, and 0 is the watermark of all partitions at once;
+before a batch what is kept moves back by as many positions as its partition grows. Events without the key, or with a
+part of it, are seen once per partition. A window of events never passes by itself, so that partitions are kept for
+good.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class _Part:
 class _Partitions:
     """The partitions by one key, and the runtimes that see their events."""
 
-    places: PartitionPositions
+    positions: PartitionPositions
     placed: PositionedRows
     parts: list[_Part]
     sequels: Sequels = field(default_factory=Sequels)
@@ -90,7 +91,7 @@ class _Partitions:
         """By how many events partitions with these keys, (width, n), have grown."""
 
         def of_keys(keys: Float64Array) -> Int64Array:
-            numbers = self.places.keys.numbers_where(keys, np.zeros(keys.shape[1], np.bool_), -1)
+            numbers = self.positions.keys.numbers_where(keys, np.zeros(keys.shape[1], np.bool_), -1)
             found: Int64Array = growth[numbers]
             return found
 
@@ -100,7 +101,7 @@ class _Partitions:
 class CountWindowRuntime:
     """Run state of one query WITHIN n EVENTS; implements `engine.matching.protocol.Runtime`.
 
-    Imprecise events are refused and counted in `n_rejected`, but have their places.
+    Imprecise events are refused and counted in `n_rejected`, but have their positions.
     """
 
     def __init__(
@@ -125,15 +126,17 @@ class CountWindowRuntime:
         parts = [_Part(counted, variables, interner, limits_of_part) for counted in plans]
         self._is_union = len(parts) > 1
         self._trailing = any(part.is_trailing for part in parts)
-        held = key_attributes(resolved)
-        several = any(held[name] < frozenset(part.key) for part in parts for name in head.types)
+        attributes_of_type = key_attributes(resolved)
+        several = any(attributes_of_type[name] < frozenset(part.key) for part in parts for name in head.types)
         self._gives_others = several or query.open_on is not None
         beginning = self._types if self._gives_others else head.types
         self._partitions: list[_Partitions] = []
         for key, needs_whole in dict.fromkeys((part.key, part.needs_whole) for part in parts):
-            places = PartitionPositions(key, head.attribute_types, held, beginning, needs_whole=needs_whole)
+            positions = PartitionPositions(
+                key, head.attribute_types, attributes_of_type, beginning, needs_whole=needs_whole
+            )
             own = [part for part in parts if (part.key, part.needs_whole) == (key, needs_whole)]
-            self._partitions.append(_Partitions(places, PositionedRows(), own))
+            self._partitions.append(_Partitions(positions, PositionedRows(), own))
         self._parts = parts
         self._recent = EventBatch.empty()  # the last events that may be in several partitions
         self._recent_numbers: Int64Array = np.empty(0, np.int64)
@@ -195,11 +198,11 @@ class CountWindowRuntime:
         n, n_copies = len(stream), 0
         if self._gives_others and self._is_buffered is None and self._opened is None and len(stream.batch) == n:
             looked_at = self._rows_of_types(stream)
-            n_copies = sum(each.places.most_copies(stream, looked_at) for each in self._partitions)
+            n_copies = sum(each.positions.most_copies(stream, looked_at) for each in self._partitions)
         if n_copies <= _COPIED_TOGETHER:
             return [0, n]
-        n_pieces = min(-(-n_copies // _COPIED_TOGETHER), n)
-        wanted = np.arange(1, n_pieces) * n // n_pieces
+        n_parts = min(-(-n_copies // _COPIED_TOGETHER), n)
+        wanted = np.arange(1, n_parts) * n // n_parts
         cuts = np.searchsorted(stream.t_lo_ms, stream.t_lo_ms[wanted])
         return [0, *np.unique(cuts[cuts > 0]).tolist(), n]
 
@@ -223,7 +226,7 @@ class CountWindowRuntime:
         self._remember(stream)
         self._n_seen += len(stream)
         matches, when = Matches.joined(found), np.concatenate(due)
-        ends = [partitions.places.ends() for partitions in self._partitions]
+        ends = [partitions.positions.ends() for partitions in self._partitions]
         if self._opened is not None:
             return self._rows_by_window(matches, when, ends, stream, watermark_ms)
         if self._is_buffered is not None:
@@ -233,7 +236,7 @@ class CountWindowRuntime:
         return self._results.take(matches, stream, watermark_ms)
 
     def _given(self, stream: StreamColumns) -> tuple[BoolArray, BoolArray]:
-        """The rows that runtimes get, precise ones of the query's types, and those whose places are asked for."""
+        """The rows that runtimes get, precise ones of the query's types, and those whose positions are asked for."""
         given: BoolArray = np.zeros(len(stream), np.bool_)
         imprecise = stream.t_lo_ms != stream.t_hi_ms
         for name in self.plan.types:
@@ -253,11 +256,11 @@ class CountWindowRuntime:
         ended: bool,
     ) -> list[tuple[Matches, Int64Array]]:
         """Give the runtimes of some partitions a batch; returns the matches that are decided then, and for each the
-        number of these partitions, its own, and the place of the event that it waits for."""
-        places = partitions.places
-        n_known, n_earlier = len(places.keys), 0
+        number of these partitions, its own, and the position of the event that it waits for."""
+        positions = partitions.positions
+        n_known, n_earlier = len(positions.keys), 0
         numbers = self._n_seen + np.arange(len(stream))
-        if places.begin(stream) and places.key and len(self._recent):
+        if positions.begin(stream) and positions.key and len(self._recent):
             n_earlier = len(self._recent)
             earlier = StreamColumns(self._recent, self._interner)
             n_rejected = self.n_rejected
@@ -267,62 +270,62 @@ class CountWindowRuntime:
             looked_at = np.concatenate([looked_at_earlier, looked_at])
             numbers = np.concatenate([self._recent_numbers, numbers])
             stream = StreamColumns(EventBatch.concat([self._recent, stream.batch]), self._interner)
-        at = places.place(stream, looked_at, n_earlier, n_known)
-        ends = places.ends()
+        at = positions.assign(stream, looked_at, n_earlier, n_known)
+        ends = positions.ends()
         if self._opened is not None:
-            self._opened.observe_positions(number, places, at, stream, numbers, ends, ended=ended)
+            self._opened.observe_positions(number, positions, at, stream, numbers, ends, ended=ended)
         chosen = given[at.rows]
-        rows, partition, place = at.rows[chosen], at.partition[chosen], at.place[chosen]
-        if places.key:
-            order = np.lexsort((rows, place - ends[partition]))
-            rows, partition, place = rows[order], partition[order], place[order]
-        partitions.placed.append(partition, place, stream.t_lo_ms[rows], numbers[rows])
-        times = place - ends[partition] if places.key else place
+        rows, partition, position = at.rows[chosen], at.partition[chosen], at.position[chosen]
+        if positions.key:
+            order = np.lexsort((rows, position - ends[partition]))
+            rows, partition, position = rows[order], partition[order], position[order]
+        partitions.placed.append(partition, position, stream.t_lo_ms[rows], numbers[rows])
+        times = position - ends[partition] if positions.key else position
         follows = None
         if self.plan.strategy is ast.Strategy.STRICT_CONTIGUITY:
             follows = partitions.sequels.follow(partition, numbers[rows])
         elif self.plan.strategy is ast.Strategy.PARTITION_CONTIGUITY:
-            follows = partitions.sequels.follow(partition, place)
-        seen = PositionedColumns(stream, rows, times, places.key, places.keys.columns(partition), follows)
+            follows = partitions.sequels.follow(partition, position)
+        seen = PositionedColumns(stream, rows, times, positions.key, positions.keys.columns(partition), follows)
         decided = [
             self._in_stream(number, partitions.placed, part, found, ends - at.growth)
             for part in partitions.parts
             for found in self._advanced(part, partitions, seen, at.growth, ended=ended)
         ]
         if partitions.placed.is_to_be_looked_at:
-            partitions.placed.keep(partitions.placed.place >= ends[partitions.placed.partition] - self._n_events)
+            partitions.placed.keep(partitions.placed.position >= ends[partitions.placed.partition] - self._n_events)
         return decided
 
     def _advanced(
         self, part: _Part, partitions: _Partitions, seen: PositionedColumns, growth: Int64Array, *, ended: bool
     ) -> Iterator[Matches]:
-        places = partitions.places
-        if places.key:
+        positions = partitions.positions
+        if positions.key:
             part.runtime.move_back(partitions.growth_by(growth), int(growth.max(initial=0)))
-        part.runtime.advance(seen, 0 if places.key else int(places.ends()[0]))
+        part.runtime.advance(seen, 0 if positions.key else int(positions.ends()[0]))
         yield part.of_key(part.collected.taken())
         if ended:
             part.runtime.advance(PositionedColumns(seen, _NO_ROWS, _NO_ROWS), FOREVER_MS)
             yield part.of_key(part.collected.taken())
 
     def _in_stream(
-        self, number: int, placed: PositionedRows, part: _Part, found: Matches, told_before: Int64Array
+        self, number: int, placed: PositionedRows, part: _Part, found: Matches, emitted_before: Int64Array
     ) -> tuple[Matches, Int64Array]:
         """The matches with the times and numbers that their events have in the stream, but for those that were told
-        before, and for each the number of the partitions, its own, and the place of the event that it waits for."""
+        before, and for each the number of the partitions, its own, and the position of the event that it waits for."""
         at, is_there = placed.at(found.events.number)
         if found.n_matches and not is_there.all():  # it begins so far back that it has been told
             recent = np.logical_and.reduceat(is_there[found.listed.rows], found.listed.offsets[:-1])
             found = found.chosen(np.flatnonzero(recent))
-        times_ms, place = placed.time_ms[at], placed.place[at]
+        times_ms, position = placed.time_ms[at], placed.position[at]
         events = found.events._replace(lo_ms=times_ms, hi_ms=times_ms, number=placed.stream_number[at])
         partition = placed.partition[at[found.last]] if found.n_matches else _NO_ROWS
-        first, last = place[found.first], place[found.last]
+        first, last = position[found.first], position[found.last]
         decided = np.maximum(first + self._n_events - 1, last) if part.is_trailing else last
         after_first, after_last = self._is_buffered or (0, 0)
         waits_for = np.maximum(first + after_first, last + after_last)
         due = np.stack([np.full(len(first), number), partition, waits_for], axis=1)
-        kept = np.flatnonzero(decided >= told_before[partition])
+        kept = np.flatnonzero(decided >= emitted_before[partition])
         cut = placed.cut_in_stream(found.cut)
         matches = in_union(replace(found, events=events, cut=cut), part.numbers, self._depth)
         return matches.chosen(kept), due[kept]
@@ -345,8 +348,8 @@ class CountWindowRuntime:
         output_ms = self._buffered.matches.ends_from_ms(watermark_ms)
         if self._trailing:
             for partitions in self._partitions:
-                ends, placed = partitions.places.ends(), partitions.placed
-                undecided = placed.time_ms[placed.place >= ends[placed.partition] - self._n_events]
+                ends, placed = partitions.positions.ends(), partitions.placed
+                undecided = placed.time_ms[placed.position >= ends[placed.partition] - self._n_events]
                 output_ms = min(output_ms, int(undecided.min()) if len(undecided) else output_ms)
         return self._results.buffered_from_ms(output_ms)
 
@@ -354,15 +357,15 @@ class CountWindowRuntime:
         """Keep the last events that may be in several partitions for partitions that are still to come."""
         if not self._gives_others:
             return
-        keyed = [partitions.places for partitions in self._partitions if partitions.places.key]
-        others = [places.others(stream) for places in keyed]
+        keyed = [partitions.positions for partitions in self._partitions if partitions.positions.key]
+        others = [positions.others(stream) for positions in keyed]
         rows = np.unique(np.concatenate([_NO_ROWS, *others]))
         if not len(rows):
             return
         recent = EventBatch.concat([self._recent, stream.batch.take(rows)])
         numbers = np.concatenate([self._recent_numbers, self._n_seen + rows])
         columns = StreamColumns(recent, self._interner)
-        kept = np.unique(np.concatenate([places.latest(columns, self._n_events) for places in keyed]))
+        kept = np.unique(np.concatenate([positions.latest(columns, self._n_events) for positions in keyed]))
         self._recent, self._recent_numbers = recent.take(kept), numbers[kept]
 
     # ------------------------------------------------------------------ state
@@ -375,7 +378,7 @@ class CountWindowRuntime:
             "n_seen": str(self._n_seen),
             "n_rejected": str(self.n_rejected),
             "ended": str(int(self._ended)),
-            "places": json.dumps([partitions.places.save() for partitions in self._partitions]),
+            "places": json.dumps([partitions.positions.save() for partitions in self._partitions]),
         }
         state = {
             f"{number}:{name}": table
@@ -409,15 +412,15 @@ class CountWindowRuntime:
         self._recent = EventBatch(state["recent"])
         self._recent_numbers = np.array(state["counted"].column("number").to_numpy(), np.int64)
         for number, (partitions, saved) in enumerate(zip(self._partitions, json.loads(meta[b"places"]), strict=True)):
-            partitions.places.restore(saved)
+            partitions.positions.restore(saved)
             partitions.placed.restore(state[f"p:{number}"])
             partitions.sequels.latest = np.array(state[f"latest:{number}"].column("number").to_numpy(), np.int64)
         for number, part in enumerate(self._parts):
             prefix = f"{number}:"
             part.runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
         if self._opened is not None:
-            places = {number: partitions.places for number, partitions in enumerate(self._partitions)}
-            self._opened.restore_positions(state["opened"], places)
+            positions = {number: partitions.positions for number, partitions in enumerate(self._partitions)}
+            self._opened.restore_positions(state["opened"], positions)
         self._buffered.restore(state)
         self._results.restore(state)
 

@@ -26,13 +26,13 @@ class Bound:
 
     rows: dict[str, list[int]]
     columns: Float64Array
-    places: dict[str, int]
+    positions: dict[str, int]
     kinds: dict[str, AttributeType]
     interner: Interner
 
     def value(self, row: int, name: str) -> float | str | None:
         """An attribute of an event."""
-        number = float(self.columns[self.places[name], row])
+        number = float(self.columns[self.positions[name], row])
         if math.isnan(number):
             return None
         return self.interner.text(int(number)) if self.kinds[name] is AttributeType.STRING else number
@@ -45,7 +45,7 @@ class Later:
         self._plan = plan
         self._later = later
         self._interner = interner
-        self._places = {name: at for at, name in enumerate(plan.programs.columns)}
+        self._positions = {name: at for at, name in enumerate(plan.programs.columns)}
         self._kinds = {**plan.attribute_types, TIME_ATTRIBUTE: AttributeType.INT}
 
     def applied(
@@ -118,7 +118,7 @@ class Later:
             while shared < min(len(path), len(context)) and path[shared] == context[shared]:
                 shared += 1
             rows[name] = [row for row, within in events if within[:shared] == iteration[:shared]]
-        return Bound(rows, columns, self._places, self._kinds, self._interner)
+        return Bound(rows, columns, self._positions, self._kinds, self._interner)
 
     def _number(self, value: _Value) -> float:
         if isinstance(value, str):
@@ -143,6 +143,10 @@ def evaluate(expression: ast.Expression, match: Bound, i: int) -> _Value:
             return value
         case ast.Attribute():
             return match.value(_row(expression, match, i), expression.name)
+        case ast.Aggregate(function="repeats", variable=variable, name=name) if name is not None:
+            value = match.value(match.rows[variable][i - 1], name)
+            before = [match.value(row, name) for row in _covered(expression, match, i)]
+            return None if value is None else float(before.count(value))
         case ast.Aggregate():
             return _aggregate(expression, _covered(expression, match, i), match)
         case ast.Negative(operand=operand):

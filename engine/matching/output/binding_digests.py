@@ -33,10 +33,10 @@ def binding_digests(matches: Matches) -> Digests:
     slot += listed.components
     order = np.argsort(slot, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(slot[order]) != 0))[:n_events]
-    place = np.empty(n_events, np.int64)
-    place[order] = np.arange(n_events) - np.repeat(starts, np.diff(np.append(starts, n_events)))
+    position = np.empty(n_events, np.int64)
+    position[order] = np.arange(n_events) - np.repeat(starts, np.diff(np.append(starts, n_events)))
     iterations = [] if listed.iterations is None else list(listed.iterations.T)
-    return _summed(matches, [listed.components, place, matches.events.number[listed.rows], *iterations])
+    return _summed(matches, [listed.components, position, matches.events.number[listed.rows], *iterations])
 
 
 def _summed(matches: Matches, of_events: list[Int64Array]) -> Digests:

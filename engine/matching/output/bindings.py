@@ -29,20 +29,20 @@ def bindings(
     per iteration, () where it is absent.
     """
     bound: dict[int, list[int]] = {}
-    for place, component in enumerate(components):
-        bound.setdefault(component, []).append(place)
+    for position, component in enumerate(components):
+        bound.setdefault(component, []).append(position)
     counts = {} if iterations is None else _n_iterations(variables, components, iterations)
     found: dict[str, Nested[T]] = {}
     for component, variable in enumerate(variables):
-        places = bound.get(component, [])
-        if not places and (variable.path[:1], ()) not in counts:
+        positions = bound.get(component, [])
+        if not positions and (variable.path[:1], ()) not in counts:
             continue
         if not variable.path or iterations is None:
-            found[variable.name] = tuple(ids[place] for place in places)
+            found[variable.name] = tuple(ids[position] for position in positions)
             continue
         by_iteration: dict[Iteration, list[T]] = {}
-        for place in places:
-            by_iteration.setdefault(iterations[place][: len(variable.path)], []).append(ids[place])
+        for position in positions:
+            by_iteration.setdefault(iterations[position][: len(variable.path)], []).append(ids[position])
         found[variable.name] = _nested(variable, (), by_iteration, counts)
     return found
 

@@ -29,18 +29,18 @@ class Collapsing:
 
 
 class Candidates(NamedTuple):
-    """For n rows the events of each component: `bounds` int64 (n, n_components + 1) into `places`, which are places in
-    `Matches.events`, int64 (m,), in stream order. exact: bool (n,), see `MatchRow`."""
+    """For n rows the events of each component: `bounds` int64 (n, n_components + 1) into `positions`, which are
+    positions in `Matches.events`, int64 (m,), in stream order. exact: bool (n,), see `MatchRow`."""
 
     bounds: Int64Array
-    places: Int64Array
+    positions: Int64Array
     exact: BoolArray
 
     def of(self, row: int) -> dict[int, Int64Array]:
         """Component -> its candidates, of those that have some."""
         bounds = self.bounds[row].tolist()
         own = enumerate(pairwise(bounds))
-        return {component: self.places[start:end] for component, (start, end) in own if end > start}
+        return {component: self.positions[start:end] for component, (start, end) in own if end > start}
 
 
 def candidates_of(matches: Matches, groups: Int64Array, count: Int64Array, collapsing: Collapsing) -> Candidates:
@@ -88,8 +88,8 @@ def _stand_apart(matches: Matches, found: Candidates, collapsing: Collapsing) ->
     Then all events of a Kleene component can be chosen or not, each by itself.
     """
     events = matches.events
-    order = (events.lo_ms if collapsing.strict_ties else events.number)[found.places]
-    precise = (events.lo_ms == events.hi_ms)[found.places]
+    order = (events.lo_ms if collapsing.strict_ties else events.number)[found.positions]
+    precise = (events.lo_ms == events.hi_ms)[found.positions]
     n = len(found.bounds)
     row = np.repeat(np.arange(n), found.bounds[:, -1] - found.bounds[:, 0])
     ascends = np.ones(len(row), np.bool_)

@@ -27,7 +27,7 @@ RANK_STEP = 10.0**-RANKED_DIGITS
 """Confidences that differ by more are never of one rank."""
 
 Window = tuple[int, int, int]
-"""Start and end in ms, and what tells apart windows of one time: the place of the opening event in the stream."""
+"""Start and end in ms, and what tells apart windows of one time: the position of the opening event in the stream."""
 
 NO_OPENER = -1
 NO_WINDOW: Window = (0, 0, NO_OPENER)
@@ -95,8 +95,8 @@ class Formed(NamedTuple):
     def behind(self) -> Int64Array:
         """The matches behind the rows, row by row."""
         bounds = np.cumsum(self.n_behind) - self.n_behind
-        places = np.arange(self.n_behind.sum()) + np.repeat(self.starts - bounds, self.n_behind)
-        behind: Int64Array = self.groups[places]
+        positions = np.arange(self.n_behind.sum()) + np.repeat(self.starts - bounds, self.n_behind)
+        behind: Int64Array = self.groups[positions]
         return behind
 
     def in_windows(self, number: Int64Array, entries: Entries) -> Formed:
@@ -128,10 +128,10 @@ class Owners:
         window = np.unique(whole[:, 0], return_inverse=True)[1]
         _, first, number = np.unique(window * n_keys + whole[:, 1], return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")  # those that are known keep their numbers
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
         self._known = whole[first[order]]
-        found: Int64Array = place[number[len(whole) - len(own) :]]
+        found: Int64Array = position[number[len(whole) - len(own) :]]
         return found
 
     def __len__(self) -> int:
@@ -300,8 +300,8 @@ def top(matches: Matches, entries: Entries, k: int) -> Formed:
     _, first, window = np.unique(entries.window_codes, return_index=True, return_inverse=True)
     order = np.lexsort((-confidence, first[window]))
     starts = _starts(window[order])
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    return all_rows(matches, entries.at(order[place < k]))
+    position = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    return all_rows(matches, entries.at(order[position < k]))
 
 
 def first_of_windows(entries: Entries, n: int) -> Entries:
@@ -309,8 +309,8 @@ def first_of_windows(entries: Entries, n: int) -> Entries:
     order = np.lexsort((np.arange(len(entries.match)), *entries.windows))
     starts = _starts(*(column[order] for column in entries.windows))
     lengths = np.diff(np.append(starts, len(order)))
-    place = np.arange(len(order)) - np.repeat(starts, lengths)
-    return entries.at(np.sort(order[place < n]))
+    position = np.arange(len(order)) - np.repeat(starts, lengths)
+    return entries.at(np.sort(order[position < n]))
 
 
 def ranked_confidence(confidence: Float64Array) -> Float64Array:
@@ -341,7 +341,7 @@ def _best_of_groups(matches: Matches, entries: Entries, columns: Sequence[Int64A
 
 
 def _best(matches: Matches, match_of: Int64Array, group: Int64Array) -> int:
-    """The same for one group of places in `match_of`."""
+    """The same for one group of positions in `match_of`."""
     confidence = matches.listed.confidence[match_of[group]]
     close = group[confidence > confidence.max() - TOLERANCE]
     return int(close[np.argmax(matches.n_events[match_of[close]])])

@@ -29,7 +29,7 @@ class ListedMatches(NamedTuple):
     """n matches with m events in all, as row numbers of one event store.
 
     partition: int64 (n,), BROADCAST (-1) for none; the events of match k are rows[offsets[k]:offsets[k + 1]], in the
-    order of the match, offsets int64 (n + 1,), rows int64 (m,). components: int64 (m,), the place of each event's
+    order of the match, offsets int64 (n + 1,), rows int64 (m,). components: int64 (m,), the index of each event's
     variable among the positive variables of the query in textual order. iterations: int64 (m, depth), for each event
     the number (from 0) of the iteration of every repeated group around its component, outermost first, -1 beyond the
     component's depth; None when no component is in one. confidence: float64 (n,). values: float64 (n, n_returns).
@@ -119,7 +119,7 @@ class ListedMatches(NamedTuple):
 class MatchedEvents(NamedTuple):
     """The events of some matches, independent of the store that they come from.
 
-    ids: Arrow strings (e,); lo_ms, hi_ms, clock, source_seq int64 (e,); number int64 (e,): the place of the event in
+    ids: Arrow strings (e,); lo_ms, hi_ms, clock, source_seq int64 (e,); number int64 (e,): the index of the event in
     the stream since its query began, which tells events apart and is their stream order.
     """
 
@@ -133,7 +133,7 @@ class MatchedEvents(NamedTuple):
 
 @dataclass(frozen=True)
 class Matches:
-    """Matches with their events: `listed.rows` are places in `events`, `listed.partition` in `keys`.
+    """Matches with their events: `listed.rows` are indices in `events`, `listed.partition` in `keys`.
 
     `unfinished`: a bound stopped the listing, there may be more. `cut`: the last events of which some are missing.
     `in_order`: in listing order, each binding once. `possible`: for each match in which worlds it is one, None where
@@ -203,15 +203,15 @@ class Matches:
             possible = None if possible is None else tuple(possible[number] for number in kept.tolist())
         n = len(store)
         if 16 * len(listed.rows) < n:
-            rows, place = np.unique(listed.rows, return_inverse=True)
+            rows, index = np.unique(listed.rows, return_inverse=True)
         else:
             used = np.zeros(n, np.bool_)
             used[listed.rows] = True
             rows = np.flatnonzero(used)
-            place = (np.cumsum(used) - 1)[listed.rows]
+            index = (np.cumsum(used) - 1)[listed.rows]
         partition, keys = _keys(store, listed)
         return cls(
-            listed._replace(rows=place.astype(np.int64), partition=partition),
+            listed._replace(rows=index.astype(np.int64), partition=partition),
             MatchedEvents(
                 ids=store.ids.take(rows).array(),
                 lo_ms=store.t_lo_ms[rows],
@@ -240,12 +240,12 @@ class Matches:
 
     def compact(self) -> Matches:
         """The same without the events and keys that no match has."""
-        rows, place = np.unique(self.listed.rows, return_inverse=True)
+        rows, index = np.unique(self.listed.rows, return_inverse=True)
         numbers, partition = np.unique(self.listed.partition, return_inverse=True)
         columns = [column[rows] for column in self.events[1:]]
         return replace(
             self,
-            listed=self.listed._replace(rows=place.astype(np.int64), partition=partition.astype(np.int64)),
+            listed=self.listed._replace(rows=index.astype(np.int64), partition=partition.astype(np.int64)),
             events=MatchedEvents(self.events.ids.take(pa.array(rows, pa.int64())), *columns),
             keys=tuple(self.keys[number] for number in numbers.tolist()),
         )
@@ -260,15 +260,15 @@ class Matches:
         if sum(part.n_matches > 0 for part in parts) == 1:
             (some,) = (part for part in parts if part.n_matches)
             return replace(some, unfinished=any(part.unfinished for part in parts), cut=cut)
-        key_places: dict[Key, int] = {}
+        key_positions: dict[Key, int] = {}
         listed: list[ListedMatches] = []
         n_events = n_rows = 0
         for part in parts:
-            places = np.array([key_places.setdefault(key, len(key_places)) for key in part.keys], np.int64)
+            indices = np.array([key_positions.setdefault(key, len(key_positions)) for key in part.keys], np.int64)
             own = part.listed
             listed.append(
                 own._replace(
-                    partition=places[own.partition] if len(places) else own.partition,
+                    partition=indices[own.partition] if len(indices) else own.partition,
                     offsets=own.offsets + n_rows,
                     rows=own.rows + n_events,
                 )
@@ -292,7 +292,7 @@ class Matches:
                 pa.concat_arrays([part.events.ids for part in parts]),
                 *(np.concatenate(columns) for columns in zip(*(part.events[1:] for part in parts), strict=True)),
             ),
-            tuple(key_places),
+            tuple(key_positions),
             any(part.unfinished for part in parts),
             _joined_possible(parts),
             cut,
@@ -305,7 +305,7 @@ class Matches:
         own = self.listed
         events = {name: pa.array(column) for name, column in self.events._asdict().items() if name != "ids"}
         matches = {
-            "key": pa.array([json.dumps(self.keys[place]) for place in own.partition.tolist()], pa.string()),
+            "key": pa.array([json.dumps(self.keys[index]) for index in own.partition.tolist()], pa.string()),
             "rows": _lists(own.rows, own.offsets),
             "components": _lists(own.components, own.offsets),
             "confidence": pa.array(own.confidence),
@@ -327,10 +327,10 @@ class Matches:
         offsets = np.append(0, np.cumsum([len(rows) for rows in matches.column("rows")])).astype(np.int64)
         rows = _flat(matches, "rows", np.int64)
         keys = [as_key(json.loads(text)) for text in matches.column("key").to_pylist()]
-        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        indices = {key: index for index, key in enumerate(dict.fromkeys(keys))}
         columns = {name: events.column(name).to_numpy() for name in MatchedEvents._fields if name != "ids"}
         listed = ListedMatches(
-            partition=np.array([places[key] for key in keys], np.int64),
+            partition=np.array([indices[key] for key in keys], np.int64),
             offsets=offsets,
             rows=rows,
             components=_flat(matches, "components", np.int64),
@@ -340,7 +340,7 @@ class Matches:
             ends=_ends(matches),
         )
         ids = events.column("ids").combine_chunks()
-        return cls(listed, MatchedEvents(ids, **columns), tuple(places), possible=_possible(matches))
+        return cls(listed, MatchedEvents(ids, **columns), tuple(indices), possible=_possible(matches))
 
 
 def no_matches(n_returns: int, depth: int = 0) -> Matches:
@@ -351,7 +351,7 @@ def no_matches(n_returns: int, depth: int = 0) -> Matches:
 
 
 def _keys(store: EventStore | RunStore, listed: ListedMatches) -> tuple[Int64Array, tuple[Key, ...]]:
-    """The keys of matches, and the place of each match's among them, int64 (n,).
+    """The keys of matches, and the index of each match's among them, int64 (n,).
 
     A store's partition is completed by the attributes of the plan's partial key, from the first event that has each.
     """
@@ -371,11 +371,11 @@ def _keys(store: EventStore | RunStore, listed: ListedMatches) -> tuple[Int64Arr
     distinct, partition = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)
     keys = []
     for number, *codes in distinct.tolist():
-        held = dict(source.key_of(int(number)))
+        of_key = dict(source.key_of(int(number)))
         for partial, code in zip(plan.partial_key, codes, strict=True):
             if code != np.inf:
-                held[partial.attribute] = source.value(code, plan.attribute_types[partial.attribute])
-        keys.append(tuple((name, held[name]) for name in plan.match_key if name in held))
+                of_key[partial.attribute] = source.value(code, plan.attribute_types[partial.attribute])
+        keys.append(tuple((name, of_key[name]) for name in plan.match_key if name in of_key))
     return partition.reshape(-1).astype(np.int64), tuple(keys)
 
 

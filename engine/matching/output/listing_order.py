@@ -54,13 +54,13 @@ def _order_of_plain(matches: Matches, pair: Int64Array, variables: Sequence[Boun
     match = slot[by_slot] // len(variables)
     # Before an event stand the numbers of all events before it, two for each variable begun (name and END), with the
     # own one's name, and of each match begun its pair, and the END of those before.
-    place = np.arange(n_events) + 2 * np.cumsum(begins) - 1 + 2 * match + 1
+    position = np.arange(n_events) + 2 * np.cumsum(begins) - 1 + 2 * match + 1
     lengths = 2 + matches.n_events + 2 * np.bincount(match[begins], minlength=n)
     offsets = np.append(0, np.cumsum(lengths))
     numbers = np.full(offsets[-1], _END)
     numbers[offsets[:-1]] = pair
-    numbers[place] = _ranks(matches)[listed.rows[by_slot]]
-    numbers[place[begins] - 1] = rank_of_name[listed.components[by_slot][begins]]
+    numbers[position] = _ranks(matches)[listed.rows[by_slot]]
+    numbers[position[begins] - 1] = rank_of_name[listed.components[by_slot][begins]]
     return np.asarray(order_of_sequences(numbers, offsets), np.int64)
 
 
@@ -96,7 +96,7 @@ def _spell(binding: Nested[int], numbers: list[int]) -> None:
 
 
 def _ranks(matches: Matches) -> Int64Array:
-    """The place of each event's id among all, from 1 on, (e,)."""
+    """The position of each event's id among all, from 1 on, (e,)."""
     ids: pa.Array = matches.events.ids
     return np.asarray(pc.rank(ids, tiebreaker="dense"), np.int64)
 

@@ -26,18 +26,18 @@ class Expectation(StrEnum):
 
 
 class RowEnds(NamedTuple):
-    """What tells the place of a row: the ids of its first and its last event, and which event opened its window, where
-    one did (its place in the stream; -1: none)."""
+    """What tells the position of a row: the ids of its first and its last event, and which event opened its window,
+    where one did (its place in the stream; -1: none)."""
 
     first: str
     last: str
     opener: int
 
 
-EventPlace = tuple[int, int, int, str]
+EventPosition = tuple[int, int, int, str]
 """t_lo_ms, source_rank, source_seq and id of an event: the order of the stream."""
 
-RowPlace = tuple[EventPlace, EventPlace]
+RowPosition = tuple[EventPosition, EventPosition]
 """Of the last and of the first event of a row."""
 
 
@@ -56,7 +56,7 @@ class MatchRow:
     which `bindings` then has the first and the last ones. `expected`: of a row about trends over events whose times are
     intervals, None where these leave nothing open. `possible`: the matches behind the row by what they
     demand of a world, where `Limits.possibilities` asks for them and none of them is certain. `ends`: of forms over
-    listed matches. `place`: where the row stands in output order, of queries with LIMIT or TOP. These three are no
+    listed matches. `position`: where the row stands in output order, of queries with LIMIT or TOP. These three are no
     part of what makes rows equal.
     """
 
@@ -78,7 +78,7 @@ class MatchRow:
     expected: Expectation | None = None
     possible: Possibilities | None = field(default=None, compare=False, repr=False)
     ends: RowEnds | None = field(default=None, compare=False, repr=False)
-    place: RowPlace | None = field(default=None, compare=False, repr=False)
+    position: RowPosition | None = field(default=None, compare=False, repr=False)
 
     def without_events(self) -> MatchRow:
         """For whom they are nothing but an identity (see `brief_rows`)."""
@@ -130,11 +130,11 @@ def binding_json(binding: Binding) -> str:
 
 __all__ = [
     "Binding",
-    "EventPlace",
+    "EventPosition",
     "Expectation",
     "MatchRow",
     "RowEnds",
-    "RowPlace",
+    "RowPosition",
     "binding_json",
     "flat_ids",
 ]

@@ -37,15 +37,15 @@ def has_other_orders(
     """Whether combinations of candidates are in order without being a match; True as well when that takes too long.
 
     A combination has one event per component, of those in `kleene` at least one, component after component as one of
-    `shapes` has them, from the first to the last event that all matches of the row share. `ends`: the places of these
-    two in `events`. `candidates`: places by component.
+    `shapes` has them, from the first to the last event that all matches of the row share. `ends`: the positions of
+    these two in `events`. `candidates`: positions by component.
     """
     first, last = ends
-    places = np.concatenate(list(candidates.values()))
+    positions = np.concatenate(list(candidates.values()))
     parts = [
         {component: candidates[component] for component in shape} for shape in shapes if candidates.keys() >= set(shape)
     ]
-    if (events.lo_ms[places] == events.hi_ms[places]).all():
+    if (events.lo_ms[positions] == events.hi_ms[positions]).all():
         order = events.lo_ms if strict_ties else events.number
         return sum(_n_of_precise(order, part, kleene, first, last) for part in parts) != n_matches
     if len(parts) > 1:
@@ -59,7 +59,7 @@ def _n_of_precise(
     """How many increasing sequences there are: per component and event, the ways to end there."""
     before: list[tuple[int, int]] = []  # (order, ways) of the component before
     for depth, component in enumerate(candidates):
-        events = sorted({int(order[place]) for place in candidates[component]})
+        events = sorted({int(order[position]) for position in candidates[component]})
         multiplicity = {rank: int((order[candidates[component]] == rank).sum()) for rank in events}
         ways: list[tuple[int, int]] = []
         passed, n_before, n_own = 0, 0, 0
@@ -90,8 +90,8 @@ class _Search:
         steps: Steps,
     ) -> None:
         self._events = events
-        self._parts = [[int(place) for place in candidates[component]] for component in sorted(candidates)]
-        self._numbers = {place: int(events.number[place]) for part in self._parts for place in part}
+        self._parts = [[int(position) for position in candidates[component]] for component in sorted(candidates)]
+        self._numbers = {position: int(events.number[position]) for part in self._parts for position in part}
         self._kleene = [component in kleene for component in sorted(candidates)]
         self._ends = int(events.number[first]), int(events.number[last])
         self._strict_ties = strict_ties
@@ -101,9 +101,9 @@ class _Search:
 
     def exceeds(self, n: int) -> bool:
         """Whether there are more sequences than n; True as well when the search takes too long."""
-        for place in self._parts[0]:
-            if self._numbers[place] == self._ends[0]:
-                self._extend(0, [place], n)
+        for position in self._parts[0]:
+            if self._numbers[position] == self._ends[0]:
+                self._extend(0, [position], n)
         return self._found > n or self._is_over
 
     @property
@@ -118,11 +118,11 @@ class _Search:
         if is_end and self._numbers[sequence[-1]] == self._ends[1]:
             self._found += 1
         following = ([depth] if self._kleene[depth] else []) + ([] if is_end else [depth + 1])
-        used = {self._numbers[place] for place in sequence}
+        used = {self._numbers[position] for position in sequence}
         for part in following:
-            for place in self._parts[part]:
-                if self._numbers[place] not in used and self._may_precede(sequence[-1], place):
-                    self._extend(part, [*sequence, place], n)
+            for position in self._parts[part]:
+                if self._numbers[position] not in used and self._may_precede(sequence[-1], position):
+                    self._extend(part, [*sequence, position], n)
 
     def _may_precede(self, first: int, second: int) -> bool:
         events = self._events

@@ -361,12 +361,12 @@ class Results:
             "united": self._united.save(),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
-        held = self._buffered.save()
+        buffered = self._buffered.save()
         return {
             "results": pa.table({}).replace_schema_metadata(meta),
             "windows": pa.table({}) if self._windows is None else self._windows.save(),
-            "held_events": held["events"],
-            "held_matches": held["matches"],
+            "held_events": buffered["events"],
+            "held_matches": buffered["matches"],
         }
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
@@ -388,8 +388,8 @@ class Results:
             self._united.restore(saved["united"])
         if self._windows is not None:
             self._windows.restore(state["windows"])
-        held = {"events": state["held_events"], "matches": state["held_matches"]}
-        self._buffered = Matches.restored(held, len(self.plan.returns), self._depth)
+        buffered = {"events": state["held_events"], "matches": state["held_matches"]}
+        self._buffered = Matches.restored(buffered, len(self.plan.returns), self._depth)
 
 
 def _first(kept: Int64Array, most: int) -> Int64Array:

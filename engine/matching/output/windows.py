@@ -66,9 +66,9 @@ class Spans(NamedTuple):
     def entries(self) -> Entries:
         """Each match in each of its windows, in the order of matches, then windows."""
         bounds = np.cumsum(self.n_windows) - self.n_windows
-        place = np.arange(int(self.n_windows.sum())) + np.repeat(self.first - bounds, self.n_windows)
+        position = np.arange(int(self.n_windows.sum())) + np.repeat(self.first - bounds, self.n_windows)
         match = np.repeat(self.match, self.n_windows)
-        start_ms, end_ms, opener = self.at(place)
+        start_ms, end_ms, opener = self.at(position)
         found = Entries(match, start_ms, end_ms, opener)
         if (self.match[1:] == self.match[:-1]).any():  # several ranges of one match
             return found.at(np.lexsort((start_ms, opener, match)))
@@ -111,9 +111,9 @@ class SlidingWindows:
         earliest = -((self._within_ms - matches.events.hi_ms[matches.last]) // slide_ms)
         return Spans(np.arange(matches.n_matches), earliest, np.maximum(latest - earliest + 1, 0), self._at)
 
-    def _at(self, place: Int64Array) -> WindowColumns:
-        start_ms = place * self._slide_ms
-        return start_ms, start_ms + self._within_ms, np.full(len(place), NO_OPENER)
+    def _at(self, position: Int64Array) -> WindowColumns:
+        start_ms = position * self._slide_ms
+        return start_ms, start_ms + self._within_ms, np.full(len(position), NO_OPENER)
 
     def forget(self, before_ms: int) -> None:
         """Nothing is kept."""
@@ -171,7 +171,7 @@ class Opening:
 class OpenedWindows:
     """OPEN ON: [t_lo, t_lo + within] from the opening event on, for its partition; for all when its type has no key.
 
-    Keeps number (place in the stream), t_lo and key of the opening events, in stream order.
+    Keeps number (position in the stream), t_lo and key of the opening events, in stream order.
     """
 
     def __init__(self, plan: Plan, interner: Interner) -> None:
@@ -196,11 +196,11 @@ class OpenedWindows:
         bounds = np.searchsorted(partition[order], np.arange(len(matches.keys) + 1))
         parts = [(_NONE, _NONE, _NONE)]
         table = [np.empty((0, 2), np.int64)]
-        place_of: dict[tuple[tuple[str, ...], Key], tuple[int, int]] = {}
+        position_of: dict[tuple[tuple[str, ...], Key], tuple[int, int]] = {}
         n_openers = 0
         agreeing: dict[tuple[str, ...], dict[Key, list[tuple[int, int]]]] = {}
-        for place, key in enumerate(matches.keys):
-            own = order[bounds[place] : bounds[place + 1]]
+        for position, key in enumerate(matches.keys):
+            own = order[bounds[position] : bounds[position + 1]]
             names = tuple(name for name, _ in key)
             if names not in agreeing:
                 agreeing[names] = self._by_shared(names)
@@ -209,11 +209,11 @@ class OpenedWindows:
                 openers = agreeing[names].get(of_opener)
                 if openers is None:
                     continue
-                if (names, of_opener) not in place_of:
-                    place_of[names, of_opener] = len(table), n_openers
+                if (names, of_opener) not in position_of:
+                    position_of[names, of_opener] = len(table), n_openers
                     table.append(np.array(openers, np.int64))
                     n_openers += len(openers)
-                at_table, begin = place_of[names, of_opener]
+                at_table, begin = position_of[names, of_opener]
                 number, lo_ms = table[at_table].T
                 earliest = np.searchsorted(lo_ms, events.hi_ms[matches.last[own]] - self._plan.within_ms)
                 latest = np.searchsorted(number, events.number[matches.first[own]], side="right")
@@ -221,8 +221,8 @@ class OpenedWindows:
         match, first, count = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         whole = np.concatenate(table)
 
-        def at(place: Int64Array) -> WindowColumns:
-            number, lo_ms = whole[place].T
+        def at(position: Int64Array) -> WindowColumns:
+            number, lo_ms = whole[position].T
             return lo_ms, lo_ms + self._plan.within_ms, number
 
         by_match = np.argsort(match, kind="stable")

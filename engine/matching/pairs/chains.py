@@ -86,7 +86,7 @@ class CountedChains:
         between = near.candidates[:0] if near.first == near.last else near.candidates
         rows = np.concatenate((begins, between, ends))
         n_before = np.array([len(rows)])
-        places = np.zeros(1, np.int64)
+        positions = np.zeros(1, np.int64)
         if len(lasts) > 1:
             # Those at one time with the first or the last of them all are no candidates of these under TIES STRICT.
             if kleene == 0:
@@ -94,27 +94,27 @@ class CountedChains:
             if at_end:
                 rows = np.union1d(rows, lasts)
             n_before = np.searchsorted(rows, lasts) + at_end
-            places = np.searchsorted(rows, firsts)
+            positions = np.searchsorted(rows, firsts)
         if len(rows) * self.form.most_counted > _MOST_LAYERED:
             return None
         found: list[ChainCount] = []
         n_together = max(1, _MOST_USED // max(len(rows), 1)) if self.with_used else len(lasts)
         for start in range(0, len(lasts), n_together):
             part = slice(start, start + n_together)
-            counted = self._count(near, rows, places[part], lasts[part], n_before[part])
+            counted = self._count(near, rows, positions[part], lasts[part], n_before[part])
             if counted is None:
                 return None
             found += counted
         return found
 
     def _count(
-        self, near: Neighbourhood, rows: Int64Array, places: Int64Array, lasts: Int64Array, n_before: Int64Array
+        self, near: Neighbourhood, rows: Int64Array, positions: Int64Array, lasts: Int64Array, n_before: Int64Array
     ) -> list[ChainCount] | None:
         context, masks = self.context, self.context.masks
         bounded = not (self._one_pass and near.precise)
         rows = rows[: n_before[-1]]
         status, counts, confidences, offsets, chain, steps, used, n_work = count_chains(
-            context.compiled.tables, self._links, context.events, masks.begin, masks.take, rows, near.first, places,
+            context.compiled.tables, self._links, context.events, masks.begin, masks.take, rows, near.first, positions,
             lasts, n_before, self._threshold, self.with_used, self._budget if bounded else MOST,
         )  # fmt: skip
         self.n_work += n_work

@@ -42,7 +42,7 @@ _SET_UP = 6
 _EVENTS_TOGETHER = 16_000_000
 """Events between the pairs that are counted together: bounded memory, as each may be in a row of all of them."""
 
-_PER_TOLD = 16
+_PER_EMITTED = 16
 """Steps for an event that a row names."""
 
 _NEGATED_PER_STEP = 2
@@ -191,7 +191,7 @@ class Counting:
         """What it takes to name the events of a row."""
         if counted is None:
             return 0
-        return _PER_TOLD * (len(counted.chain) + (int(counted.used.sum()) if self.with_candidates else 0))
+        return _PER_EMITTED * (len(counted.chain) + (int(counted.used.sum()) if self.with_candidates else 0))
 
     def _paid(self, pairs: Int64Array, cost: Int64Array) -> tuple[Int64Array, set[int]]:
         """The numbers of the pairs that their last events could pay for if rows cost nothing; the others' last

@@ -21,7 +21,7 @@ from engine.kernels.pairs.independent_counting import count_pairs
 from engine.kernels.pairs.independent_listing import list_pairs
 from engine.language import ast
 from engine.matching.output.match_row import Binding
-from engine.matching.output.reading.arrow import ranges, room_for, with_ends
+from engine.matching.output.reading.arrow import capacity_for, ranges, with_ends
 from engine.matching.output.reading.match_blocks import MatchBlock
 from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.plan_arrays import PostponedTables
@@ -187,8 +187,10 @@ class IndependentPairs:
         cursor, path = np.zeros(2, np.int64), np.empty((3, longest), np.int64)
         lo_ms, hi_ms = store.t_lo_ms[pairs[:, 0]], store.t_hi_ms[pairs[:, 1]]
         while cursor[0] < len(pairs):
-            room, is_small = most + 2 * longest + 4, self._n_listed < _FEW_MATCHES
-            node_parent, node_row, match_node, match_pair = _again(room, most) if is_small else _anew(room, most)
+            capacity, is_small = most + 2 * longest + 4, self._n_listed < _FEW_MATCHES
+            node_parent, node_row, match_node, match_pair = (
+                _again(capacity, most) if is_small else _anew(capacity, most)
+            )
             n_nodes, n = list_pairs(
                 self._tables, store.columns, masks.begin, masks.take, before, pairs, ranks, cursor, path,
                 node_parent, node_row, match_node, match_pair,
@@ -221,7 +223,7 @@ class IndependentPairs:
         return values
 
     def _ranks(self, store: EventStore, pairs: Int64Array) -> Int64Array:
-        """For each row the place of its id among those of the pairs' rows."""
+        """For each row the position of its id among those of the pairs' rows."""
         low, high = int(pairs[:, 0].min()), int(pairs[:, 1].max()) + 1
         ranks = np.empty(high, np.int64)
         ranks[low + np.asarray(pc.sort_indices(store.ids.whole().slice(low, high - low)))] = np.arange(high - low)
@@ -237,10 +239,10 @@ def _again(n_nodes: int, n_matches: int) -> tuple[Int32Array, Int64Array, Int32A
 def _anew(n_nodes: int, n_matches: int) -> tuple[Int32Array, Int64Array, Int32Array, Int32Array]:
     """As `_again`, of its own."""
     return (
-        room_for(np.int32, n_nodes),
-        room_for(np.int64, n_nodes),
-        room_for(np.int32, n_matches),
-        room_for(np.int32, n_matches),
+        capacity_for(np.int32, n_nodes),
+        capacity_for(np.int64, n_nodes),
+        capacity_for(np.int32, n_matches),
+        capacity_for(np.int32, n_matches),
     )
 
 

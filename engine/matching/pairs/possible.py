@@ -99,10 +99,10 @@ class PossibleBlock(OneKleeneBlock[PossibleColumns]):
         two = c.bounds[numbers, 2:].reshape(-1, 2)
         between, at = ranges(two[:, 0], two[:, 1])
         bounds, rows = with_ends(first, last, first == last, between[::2], c.rows[at])
-        place = np.zeros(len(rows), np.int8)
-        place[bounds[:-1]] -= self.kleene > 0
-        place[bounds[1:] - 1] += (self.kleene < n_steps - 1) & (first != last)
-        rows = rows[np.lexsort((rows, place, np.repeat(np.arange(len(numbers)), np.diff(bounds))))]
+        index = np.zeros(len(rows), np.int8)
+        index[bounds[:-1]] -= self.kleene > 0
+        index[bounds[1:] - 1] += (self.kleene < n_steps - 1) & (first != last)
+        rows = rows[np.lexsort((rows, index, np.repeat(np.arange(len(numbers)), np.diff(bounds))))]
         return self._with_steps(bounds, rows)
 
     def counted(self, context: Context, k: int) -> Counted:
@@ -158,22 +158,22 @@ class PossiblePairs:
             context.members.starts, sorted_pairs, context.longest_ms, self.form.reads_last, self.work_budget,
             self._account.account, self._free_steps,
         )  # fmt: skip
-        place = np.empty(len(pairs), np.int64)
-        place[by_first] = np.arange(len(pairs))
+        index = np.empty(len(pairs), np.int64)
+        index[by_first] = np.arange(len(pairs))
         first, last = pairs[:, 0], pairs[:, 1]
         columns = PossibleColumns(
             pairs=pairs,
             first_lo_ms=store.t_lo_ms[first],
             last_lo_ms=store.t_lo_ms[last],
             last_hi_ms=store.t_hi_ms[last],
-            counts=counts[place],
-            complete=complete[place] & (counts[place] < MOST),
-            confidences=confidences[place],
-            bounds=bounds[place],
+            counts=counts[index],
+            complete=complete[index] & (counts[index] < MOST),
+            confidences=confidences[index],
+            bounds=bounds[index],
             rows=rows,
             values=np.empty((len(pairs), 0)),
         )
-        status = status[place]
+        status = status[index]
         order = np.flatnonzero(status == COUNTED)
         columns = columns._replace(values=self._values(context, columns, order))
         block = PossibleBlock(self.plan, store.as_it_is(), columns, collapsed, order, self.form.kleene)

@@ -20,7 +20,7 @@ from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.types import Int32Array
 from engine.kernels.pairs.paths import Paths
 from engine.kernels.pairs.precise_search import WORK_PER_PAIR, list_precise, pair_work
-from engine.kernels.pairs.status import COMPLETE, OUT_OF_ROOM
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_CAPACITY
 from engine.matching.output.listed import Cut
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.shared_listing import ListedBlock, matches_of, ranks_of
@@ -187,7 +187,7 @@ class PreciseListing:
         status, some, _ = self._search(
             pairs, ranks, most, 0, by_first=by_first, alone=reads_last or not by_first, apart=True
         )
-        self.is_full |= status == OUT_OF_ROOM
+        self.is_full |= status == OUT_OF_CAPACITY
         self.cut_rows += np.unique(pairs[some.cut, of]).tolist()
         return [*found, some]
 

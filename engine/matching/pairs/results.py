@@ -68,8 +68,8 @@ def matches_of_blocks(
             own = np.flatnonzero(of == at)
             parts.append(_of_block(blocks[at].chosen(numbers[own] - (ends[at] - len(blocks[at])))))
             order.append(own)
-        whole, places = ListedMatches.joined(parts), np.concatenate(order)
-        return whole if (places[1:] > places[:-1]).all() else whole.chosen(np.argsort(places))
+        whole, positions = ListedMatches.joined(parts), np.concatenate(order)
+        return whole if (positions[1:] > positions[:-1]).all() else whole.chosen(np.argsort(positions))
 
     if spelled is None:
         listed = spell(np.arange(len(rows)))

@@ -15,7 +15,7 @@ from engine.kernels.pairs.pairs import by_first
 from engine.kernels.pairs.paths import Paths, replay_steps, spell_steps
 from engine.kernels.pairs.shared_search import list_shared
 from engine.kernels.pairs.state import Tables
-from engine.kernels.pairs.status import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
+from engine.kernels.pairs.status import OUT_OF_BUDGET, OUT_OF_CAPACITY, REFUSED_SKEW
 from engine.matching.output.forms import RANK_STEP, ranked_confidence
 from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.arrow import coded, lists_by_step
@@ -312,7 +312,7 @@ class SharedListing:
             confidence=confidence[order],
             values=np.empty((len(order), 0)),
         )
-        return block.with_values(context.replayed, store.columns), status == OUT_OF_ROOM
+        return block.with_values(context.replayed, store.columns), status == OUT_OF_CAPACITY
 
     def _pay_for(self, n_pairs: int) -> None:
         """What pairs cost before their search: from what need not be paid for, as far as that goes."""
@@ -323,7 +323,7 @@ class SharedListing:
 
 
 def ranks_of(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64Array:
-    """For each row around a pair the place of its id among those, for all others 0."""
+    """For each row around a pair the position of its id among those, for all others 0."""
     n = len(store)
     ranks = np.zeros(n, np.int64)
     rows = _rows_around(store, pairs, longest_ms)

@@ -133,7 +133,7 @@ class SingleKleenePairs:
         between = context.masks.begin[1:-1, :n].copy()
         between[kleene - 1] |= context.masks.take[kleene, :n]
         inner, inner_starts = Groups.stacked(between, store)
-        # Without places every event stands where the batch ends.
+        # Without positions every event stands where the batch ends.
         positions = store.position if len(store.position) else np.full(n, store.n_seen - 1)
         n_cut, status, counts, complete, confidences, exact, bounds, rows, steps = count_single_kleene(
             self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,

@@ -30,11 +30,11 @@ class ObservedRuns:
     def offer(self, batch: na.BatchArrays, t_ms: Callable[[], Int64Array], offer: Offer) -> Iterator[na.MatchArrays]:
         """As `offer` does for all of the batch; t_ms: of the store as it is then."""
         start, n = 0, len(batch.rows)
-        for place in self._by.places(n).tolist():
-            if place > start:
-                yield from offer(_part(batch, start, place))
-            yield from self._one(_part(batch, place, place + 1), t_ms, offer)
-            start = place + 1
+        for position in self._by.positions(n).tolist():
+            if position > start:
+                yield from offer(_part(batch, start, position))
+            yield from self._one(_part(batch, position, position + 1), t_ms, offer)
+            start = position + 1
         if start < n:
             yield from offer(_part(batch, start, n) if start else batch)
 

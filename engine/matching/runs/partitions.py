@@ -98,9 +98,9 @@ class RunPartitions:
     ) -> Offered:
         """What is offered where runs are nearly everywhere: edges are asked first, then runs about what they accept."""
         by_role = self._filter.by_role(stream)
-        asked = {id(found): found for found in by_role}  # several edges may accept the same rows
+        requested = {id(found): found for found in by_role}  # several edges may accept the same rows
         marks = np.zeros((len(stream) + 7) // 8 * 8, np.uint8)
-        for found in asked.values():
+        for found in requested.values():
             marks[found] = 1
         marks[others] = 3
         marks[starts] = 2

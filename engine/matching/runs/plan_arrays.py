@@ -79,6 +79,6 @@ def _live_arrays(states: tuple[LiveVariables, ...]) -> tuple[Int64Array, Int64Ar
         first = len(entries)
         entries += [(nfa_arrays.VALUE, register, column) for register, column in state.values]
         entries += [(nfa_arrays.SLOT, slot, -1) for slot in state.slots]
-        entries += [(nfa_arrays.PLACE, register, -1) for register in state.events]
+        entries += [(nfa_arrays.POSITION, register, -1) for register in state.events]
         bounds.append((first, len(entries), int(state.mergeable)))
     return np.array(entries, np.int64).reshape(-1, 3), np.array(bounds, np.int64)

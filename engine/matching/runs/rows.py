@@ -89,8 +89,8 @@ class RunRows(ChunkedRows):
     def _bounds(self, listed: ListedMatches) -> Int64Array:
         """Where each component of each match begins in its events, int64 (n, n_steps + 1): components ascend."""
         n, n_steps = listed.n_matches, self._plan.n_steps
-        places = np.repeat(np.arange(n), np.diff(listed.offsets)) * n_steps + listed.components
-        begins = np.searchsorted(places, np.arange(n * n_steps)).reshape(n, n_steps)
+        positions = np.repeat(np.arange(n), np.diff(listed.offsets)) * n_steps + listed.components
+        begins = np.searchsorted(positions, np.arange(n * n_steps)).reshape(n, n_steps)
         return np.hstack((begins, listed.offsets[1:, None]))
 
     def _rows(self, start: int) -> list[MatchRow]:

@@ -48,7 +48,7 @@ _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
 _LEAST_SAVED = 256  # nor, before it is saved, of fewer than these
 _OFFERS_PER_STEP = 10
 """Offers of an event to a run in the time of one step of the work budget."""
-_LOOKS_PER_STEP = 10
+_VISITS_PER_STEP = 10
 """Looks at negated events in that time."""
 _EVENTS_PER_ROW = 160
 _EVENTS_PER_LISTED = 2
@@ -69,7 +69,7 @@ class NfaRuntime:
         self._filter = EarlyFilter(plan, interner)
         self._neighbours = Neighbours(plan) if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY else None
         work = limits.brake.account(limits.work_budget, _OFFERS_PER_STEP, limits.n_sharing)
-        self._after = limits.brake.account(limits.work_budget, _LOOKS_PER_STEP, limits.n_sharing)
+        self._after = limits.brake.account(limits.work_budget, _VISITS_PER_STEP, limits.n_sharing)
         """Pays for what is negated at the end of the pattern."""
         self._spelled = SpelledMatches(limits)
         self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)

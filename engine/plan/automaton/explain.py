@@ -69,8 +69,8 @@ def _when(plan: AutomatonPlan, guards: Iterable[Guard], crossings: Iterable[Cros
     words = [f"if {_counted(plan, guard)}" for guard in guards]
     for crossing in crossings:
         names = ", ".join(plan.states.variables[v] for v in sorted(plan.states.negations[crossing.negation].variables))
-        place = f"until first + {plan.within_ms} ms" if trailing else "in between"
-        words.append(f"and no {names} {place}" if words else f"if no {names} {place}")
+        position = f"until first + {plan.within_ms} ms" if trailing else "in between"
+        words.append(f"and no {names} {position}" if words else f"if no {names} {position}")
     return " ".join(words)
 
 

@@ -53,9 +53,9 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """An edge passes the place of a negated pattern.
+    """An edge passes the position of a negated pattern.
 
-    `iteration_begun`: the place belongs to the iteration that the edge begins, otherwise to the one it leaves.
+    `iteration_begun`: the position belongs to the iteration that the edge begins, otherwise to the one it leaves.
     """
 
     negation: int

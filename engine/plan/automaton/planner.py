@@ -1,4 +1,4 @@
-"""The plan of a pattern that is no plain sequence, or of predicates that the plain plan has no place for."""
+"""The plan of a pattern that is no plain sequence, or of predicates that the plain plan has no position for."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _AutomatonPlanner:
         assert query.strategy is not None
         self.states.build(query.pattern)
         if query.within_events is not None and query.ties is ast.Ties.STRICT:
-            self.terms.column(TIME_ATTRIBUTE)  # places are no times
+            self.terms.column(TIME_ATTRIBUTE)  # positions are no times
         parted = partitioning(self.resolved, self.components)
         conjuncts = [*self._written(), *self._equivalences(parted.key)]
         local = [c for c in conjuncts if self._is_local(c)]

@@ -24,7 +24,7 @@ MOST_RUN_STATES = 64
 _MOST_LOOKED_AT = 20_000
 """States with their counters that are gone through."""
 
-_Place = tuple[int, tuple[int, ...]]
+_Position = tuple[int, tuple[int, ...]]
 """A state of the automaton, and its counters as far as they count."""
 
 
@@ -33,7 +33,7 @@ class RunStates:
     """Which of `n` states a run is in: numbers[first[s] + sum over its counters c of min(c, tops[s]) * strides[s]], s
     its state in the automaton; -1 for what is no run.
 
-    first: int64 (n_states,); tops, strides: int64 (n_states, n_counters); numbers: int64 (n_places,).
+    first: int64 (n_states,); tops, strides: int64 (n_states, n_counters); numbers: int64 (n_positions,).
     """
 
     n: int
@@ -44,26 +44,26 @@ class RunStates:
 
     def of(self, state: int, counters: Sequence[int]) -> int:
         """The number of a run's state."""
-        place = self.first[state] + int(
+        position = self.first[state] + int(
             (np.minimum(np.array(counters, np.int64), self.tops[state]) * self.strides[state]).sum()
         )
-        return int(self.numbers[place])
+        return int(self.numbers[position])
 
 
 def run_states(automaton: Automaton, most: int = MOST_RUN_STATES) -> RunStates:
     """Those of an automaton, `most` at most: in the order in which events can lead to them."""
     tops = _tops(automaton)
-    if _n_places(tops) > _MOST_LOOKED_AT:
+    if _n_positions(tops) > _MOST_LOOKED_AT:
         tops = np.zeros_like(tops)
     walk = _Walk(automaton, tops)
-    places = walk.reached()
-    runs = [place for place in places if walk.edges[place[0]]]
+    positions = walk.reached()
+    runs = [position for position in positions if walk.edges[position[0]]]
     classes: Sequence[int] = range(len(runs))
     if len(runs) > most:
-        lacking = walk.lacking(places)
-        classes = _classes([state for state, _ in runs], [lacking[place] for place in runs], most)
+        lacking = walk.lacking(positions)
+        classes = _classes([state for state, _ in runs], [lacking[position] for position in runs], most)
     strides, first = _strides(tops), np.append(0, np.cumsum(np.prod(tops + 1, axis=1)))[:-1].astype(np.int64)
-    numbers = np.full(_n_places(tops), -1, np.int64)
+    numbers = np.full(_n_positions(tops), -1, np.int64)
     for (state, counters), number in zip(runs, classes, strict=True):
         numbers[first[state] + int((np.array(counters, np.int64) * strides[state]).sum())] = number
     return RunStates(max(1, len(set(classes))), first, tops, strides, numbers)
@@ -82,40 +82,40 @@ class _Walk:
         self._tops: list[tuple[int, ...]] = [tuple(of_state) for of_state in tops.tolist()]
         self._start = (0, (0,) * automaton.n_counters)
 
-    def reached(self) -> list[_Place]:
+    def reached(self) -> list[_Position]:
         """All that events can lead to, breadth first."""
         waiting = self._next(self._start)
         found = set(waiting)
-        for place in waiting:
-            new = [after for after in self._next(place) if after not in found]
+        for position in waiting:
+            new = [after for after in self._next(position) if after not in found]
             found.update(new)
             waiting += new
         return waiting
 
-    def lacking(self, places: Sequence[_Place]) -> Mapping[_Place, int]:
+    def lacking(self, positions: Sequence[_Position]) -> Mapping[_Position, int]:
         """How many events each lacks to a further match, at least; one more than any where there can be none."""
-        before: dict[_Place, list[_Place]] = {}
-        for place in places:
-            for after in self._next(place):
-                before.setdefault(after, []).append(place)
-        lacking: dict[_Place, int] = {}
-        waiting, n = [place for place in places if self._is_end(place)], 0
+        before: dict[_Position, list[_Position]] = {}
+        for position in positions:
+            for after in self._next(position):
+                before.setdefault(after, []).append(position)
+        lacking: dict[_Position, int] = {}
+        waiting, n = [position for position in positions if self._is_end(position)], 0
         while waiting:
             n += 1
             waiting = list(
                 dict.fromkeys(
-                    source for place in waiting for source in before.get(place, ()) if source not in lacking
+                    source for position in waiting for source in before.get(position, ()) if source not in lacking
                 )
             )  # fmt: skip
             lacking |= dict.fromkeys(waiting, n)
-        return {place: lacking.get(place, n + 1) for place in places}
+        return {position: lacking.get(position, n + 1) for position in positions}
 
-    def _next(self, place: _Place) -> list[_Place]:
+    def _next(self, position: _Position) -> list[_Position]:
         """Each once."""
-        state, counters = place
-        after: dict[_Place, None] = {}
+        state, counters = position
+        after: dict[_Position, None] = {}
         for edge in self.edges[state]:
-            if not self._passes(edge.guards, place):
+            if not self._passes(edge.guards, position):
                 continue
             new = list(counters)
             for action in edge.actions:
@@ -123,12 +123,12 @@ class _Walk:
             after[edge.target, tuple(map(min, new, self._tops[edge.target]))] = None
         return list(after)
 
-    def _is_end(self, place: _Place) -> bool:
-        return any(self._passes(end.guards, place) for end in self._exits[place[0]])
+    def _is_end(self, position: _Position) -> bool:
+        return any(self._passes(end.guards, position) for end in self._exits[position[0]])
 
-    def _passes(self, guards: Sequence[Guard], place: _Place) -> bool:
+    def _passes(self, guards: Sequence[Guard], position: _Position) -> bool:
         """True of a counter that is not told apart here."""
-        state, counters = place
+        state, counters = position
         return all(
             self._tops[state][guard.counter] == 0
             or (guard.low <= counters[guard.counter] and (guard.high is None or counters[guard.counter] <= guard.high))
@@ -136,7 +136,7 @@ class _Walk:
         )
 
 
-def _n_places(tops: Int64Array) -> int:
+def _n_positions(tops: Int64Array) -> int:
     return int(sum(np.prod(of_state + 1.0) for of_state in tops))
 
 

@@ -76,7 +76,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The place of a negated pattern."""
+    """The position of a negated pattern."""
 
     negation: int
 

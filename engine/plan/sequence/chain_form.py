@@ -66,9 +66,9 @@ def chain_form(plan: SequencePlan) -> ChainForm | OtherForm:
 def _form(plan: SequencePlan, kleene: int) -> ChainForm | OtherForm:
     reads, step = PlanReads(plan), plan.steps[kleene]
     hoisted = [predicate.program for predicate in reads.hoisted]
-    asked = [*range(step.take.rest, step.take.last), *hoisted]
+    requested = [*range(step.take.rest, step.take.last), *hoisted]
     known = reads.known_from_start() | {last_register(kleene)}
-    between = reads.of(asked)
+    between = reads.of(requested)
     if reads.kept_loops or not between.registers <= known:
         return OtherForm("a Kleene event is compared with others than its neighbours")
     if between.slots or reads.of_edge(step.begin).slots:
@@ -76,15 +76,15 @@ def _form(plan: SequencePlan, kleene: int) -> ChainForm | OtherForm:
     slots, caps = reads.read_after(kleene).slots, reads.caps()
     if any(plan.programs.slots[slot].kind != op.AGG_COUNT_EVENTS or np.isinf(caps[slot]) for slot in slots):
         return OtherForm("an aggregate of all Kleene events is compared")
-    follows = [program for program in asked if last_register(kleene) in reads.of([program]).registers]
+    follows = [program for program in requested if last_register(kleene) in reads.of([program]).registers]
     links = LinkAnalysis(plan.programs, last_register(kleene)).of(follows)
-    start = reads.of([*range(step.begin.rest, step.begin.last), *asked])
+    start = reads.of([*range(step.begin.rest, step.begin.last), *requested])
     first = {first_register(0)} if kleene == 0 else {first_register(0), last_register(0)}
     closing = _closing(plan, reads, kleene)
     end = plan.n_steps - 1
     return ChainForm(
         kleene=kleene,
-        alone=tuple(program for program in asked if program not in follows),
+        alone=tuple(program for program in requested if program not in follows),
         links=links.links,
         ordered=links.ordered,
         count_slot=max(slots, default=-1),

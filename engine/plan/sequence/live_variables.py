@@ -20,7 +20,7 @@ class LiveVariables:
     """What is live in a run whose last event is one of component `state`.
 
     `values`: (register, column) pairs whose value matters; `slots`: running aggregates; `events`: registers whose event
-    itself matters, as the border of the place of a negated component. `mergeable` is False where a predicate to come
+    itself matters, as the border of the position of a negated component. `mergeable` is False where a predicate to come
     ranges over events that have been selected one by one: the values of a few registers do not tell their runs apart.
     """
 
@@ -52,7 +52,7 @@ def _live(plan: SequencePlan, state: int) -> LiveVariables:
         state,
         tuple(sorted(values)),
         tuple(sorted(slots)),
-        tuple(sorted({place for place in _events_to_come(plan, state) if place < bound})),
+        tuple(sorted({position for position in _events_to_come(plan, state) if position < bound})),
         all(loop.over > state for loop in loops),
     )
 

@@ -68,7 +68,7 @@ class _Planner:
         assert query.strategy is not None
         parted = partitioning(self.resolved, [(p.component, p.negated) for p in self.parts])
         key, broadcast = parted.key, parted.broadcast
-        placed = self._place([*self._conjuncts(), *self._residual_equivalences(key)])
+        placed = self._assign([*self._conjuncts(), *self._residual_equivalences(key)])
         steps = tuple(self._step(p, placed, broadcast) for p in self.positives)
         negations = tuple(self._negation(i, p, placed, broadcast) for i, p in enumerate(self.negatives))
         typed = zip(query.returns, self.resolved.return_types, strict=True)
@@ -124,7 +124,7 @@ class _Planner:
 
     # ------------------------------------------------------------- placement
 
-    def _place(self, conjuncts: Iterable[tuple[ast.Expression, Start]]) -> list[tuple[_Placement, ast.Expression]]:
+    def _assign(self, conjuncts: Iterable[tuple[ast.Expression, Start]]) -> list[tuple[_Placement, ast.Expression]]:
         placed: list[tuple[_Placement, ast.Expression]] = []
         for conjunct, reading in conjuncts:
             placed += [(placement, conjunct) for placement in self._placements(conjunct, reading)]

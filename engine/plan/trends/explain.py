@@ -127,8 +127,8 @@ def _states(plan: TrendPlan, template: Template, *, has_conditions: bool = True)
             "" if start is None else f"begins a trend{_without(start)}",
             "ends one" if number in template.ends else "",
         ]
-        told = "; ".join(filter(None, parts))
-        yield f"  {number} {state.variable}: {state.event_type}{f'   [{told}]' if told else ''}"
+        emitted = "; ".join(filter(None, parts))
+        yield f"  {number} {state.variable}: {state.event_type}{f'   [{emitted}]' if emitted else ''}"
         if has_conditions and reads[state.variable].programs:
             yield f"      where   {_local(plan.query, state.variable)}"
 
@@ -165,18 +165,18 @@ def _number(number: Number) -> str:
 
 def _overlaps(plan: TrendPlan) -> str:
     """Of events whose times are intervals."""
-    told = "expected values over all possible orders; "
+    emitted = "expected values over all possible orders; "
     if not plan.returning:
-        return f"{told}no event can come to itself again, so that they are exact however many overlap"
+        return f"{emitted}no event can come to itself again, so that they are exact however many overlap"
     states = plan.templates.positive.states
     names = ", ".join(dict.fromkeys(states[state].variable for state in sorted(plan.returning)))
     return (
-        f"{told}events of {names} may come to themselves again through others, so that counts are upper bounds, and "
+        f"{emitted}events of {names} may come to themselves again through others, so that counts are upper bounds, and "
         "say so, where more of them overlap than engine.trend_overlap"
     )
 
 
-_DEAREST_FIRST = (JoinWay.SCAN, JoinWay.NEXT, JoinWay.INDEX, JoinWay.ADJACENT, JoinWay.SUM)
+_DEAREST_FIRST = (JoinWay.SCAN, JoinWay.NEXT, JoinWay.DOMINANCE, JoinWay.INDEX, JoinWay.ADJACENT, JoinWay.SUM)
 
 
 def _cost(plans: Sequence[TrendPlan]) -> str:
@@ -190,7 +190,9 @@ def _cost(plans: Sequence[TrendPlan]) -> str:
         JoinWay.INDEX: f"O(log n) {per}, of {n}",
         JoinWay.NEXT: f"O(m) {per}, of m {m}",
         JoinWay.ADJACENT: f"O(1) {per}: of each state and partition one event is kept",
-        JoinWay.SCAN: f"O(n) {per}, of {n}: other than one inequality between values of two neighbours asks for it",
+        JoinWay.DOMINANCE: f"O(log^2 n) {per}, of {n}; O(n) in batches with few events of a partition",
+        JoinWay.SCAN: f"O(n) {per}, of {n}: other than one or two inequalities between values of two neighbours ask "
+        "for it",
     }[dearest]
 
 

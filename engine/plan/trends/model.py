@@ -16,6 +16,7 @@ class JoinWay(Enum):
 
     SUM = ("a running sum", "O(1)")
     INDEX = ("an index of prefix aggregates by value", "O(log n)")
+    DOMINANCE = ("halves of halves of each batch by two values", "O(log^2 n), O(n) in small batches")
     SCAN = ("earlier events one by one", "O(n)")
     NEXT = ("earlier events from which none was taken yet, one by one", "O(m)")
     ADJACENT = ("the event directly before", "O(1)")
@@ -123,7 +124,7 @@ class TrendRowPlan(Plan):
         return False
 
     @property
-    def is_told(self) -> bool:
+    def has_notice(self) -> bool:
         """Whether people are told of its rows, and want to see of which events they are."""
         return self.query.notice is not None and self.query.notice.severity is not ast.Severity.REPORT
 
@@ -174,7 +175,7 @@ class TrendPlan(TrendRowPlan):
         return self.strategy in (ast.Strategy.STRICT_CONTIGUITY, ast.Strategy.PARTITION_CONTIGUITY)
 
     @property
-    def counts_places(self) -> bool:
+    def counts_positions(self) -> bool:
         """Whether events know their place in the stream: under strict contiguity."""
         return self.strategy is ast.Strategy.STRICT_CONTIGUITY
 

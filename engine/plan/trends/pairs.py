@@ -99,15 +99,15 @@ def _named(predicate: ast.Expression) -> Iterable[str]:
 
 def _check_read_alike(resolved: ResolvedQuery, product: Product) -> None:
     """Of two trends of both parts either may be that of the one: nothing may depend on which."""
-    asked = {each.variable: "an aggregate" for each in aggregates_of(resolved.query)}
-    asked |= {each.variable: f"[{each.variable}.{each.attribute}]" for each in resolved.query.equivalences}
+    requested = {each.variable: "an aggregate" for each in aggregates_of(resolved.query)}
+    requested |= {each.variable: f"[{each.variable}.{each.attribute}]" for each in resolved.query.equivalences}
     for mine, its in product.names.values():
-        name = next((name for name in (mine, its) if mine != its and name in asked), None)
+        name = next((name for name in (mine, its) if mine != its and name in requested), None)
         if name is not None:
             raise UnsupportedQueryError(
                 f"a trend may be one of both parts of AND, an event of which is {mine} in the one and {its} in the "
-                f"other, and {asked[name]} asks for {name}: which of two such trends is the one of which part nobody "
-                "can say",
+                f"other, and {requested[name]} asks for {name}: which of two such trends is the one of which "
+                "part nobody can say",
                 resolved.query.pattern.span,
                 "one name in both parts, or parts that have no trend in common",
                 f"call it {mine} in both parts: aggregates add over both trends of a pair then",
@@ -123,12 +123,14 @@ def _renamed(resolved: ResolvedQuery, product: Product) -> ResolvedQuery:
     """The query about the variables of the product: what either part asks of an event, or of two neighbours."""
     query, negated = resolved.query, {name: v for name, v in resolved.variables.items() if v.negated}
     own = {name: replace(resolved.variables[mine], name=name) for name, (mine, _) in product.names.items()}
-    predicates = dict.fromkeys(each for predicate in query.predicates for each in _asked(predicate, product, negated))
+    predicates = dict.fromkeys(
+        each for predicate in query.predicates for each in _requested(predicate, product, negated)
+    )
     # aggregated are the variables that have one name in both parts
     return replace(resolved, query=replace(query, predicates=tuple(predicates)), variables={**own, **negated})
 
 
-def _asked(predicate: ast.Expression, product: Product, negated: Container[str]) -> Iterator[ast.Expression]:
+def _requested(predicate: ast.Expression, product: Product, negated: Container[str]) -> Iterator[ast.Expression]:
     """What a predicate of the query asks of the variables of the product."""
     here, following = variables_of(predicate)
     if all(name in negated for name in here):  # or a constant

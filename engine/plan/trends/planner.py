@@ -110,7 +110,7 @@ class TrendPlanner:
         without the key, and for clauses that no plan has."""
         self._check_clauses()
         takes_next = self.query.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH
-        found = templates_of(self.query.pattern, self._is_told_apart, takes_next=takes_next)
+        found = templates_of(self.query.pattern, self._is_distinguished, takes_next=takes_next)
         self._check_keys(found.positive)
         return found
 
@@ -292,8 +292,8 @@ class TrendPlanner:
             way = JoinWay.ADJACENT
         elif not predicates and cuts <= instant:
             way = JoinWay.SUM
-        elif len(compared) == 1 and not programs and not cuts and compared[0].op in _INEQUALITIES:
-            way = JoinWay.INDEX
+        elif 1 <= len(compared) <= 2 and not programs and not cuts and {each.op for each in compared} <= _INEQUALITIES:
+            way = JoinWay.INDEX if len(compared) == 1 else JoinWay.DOMINANCE
         else:
             way = JoinWay.SCAN
         return Join(source, target, way, tuple(compared), tuple(programs), cuts, predicates)
@@ -336,7 +336,7 @@ class TrendPlanner:
 
     # -------------------------------------------------------------- aggregates
 
-    def _is_told_apart(self, variable: str) -> bool:
+    def _is_distinguished(self, variable: str) -> bool:
         """Whether the query asks anything of the events of one variable alone."""
         if any(each.variable == variable for each in aggregates_of(self.query)):
             return True

@@ -40,8 +40,8 @@ def shared_by(all_plans: Mapping[str, Plan]) -> dict[str, Shared]:
     trends, are left out."""
     plans = {name: plan for name, plan in all_plans.items() if isinstance(plan, TrendPlan)}
     graphs = {name: graph_meaning(plan) for name, plan in plans.items()}
-    told = {graphs[name] for name, plan in plans.items() if plan.is_told}
-    intakes = {name: (intake_meaning(plan), graphs[name] in told) for name, plan in plans.items()}
+    emitted = {graphs[name] for name, plan in plans.items() if plan.has_notice}
+    intakes = {name: (intake_meaning(plan), graphs[name] in emitted) for name, plan in plans.items()}
     by_graph, by_intake = dict[Hashable, list[str]](), dict[Hashable, list[str]]()
     for name in plans:
         by_graph.setdefault(graphs[name], []).append(name)

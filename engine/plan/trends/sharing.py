@@ -60,7 +60,7 @@ def shared_plan(plans: Sequence[TrendPlan], columns: Sequence[str] = ()) -> Tren
     """The plan of a graph for queries of one `graph_meaning`: with the numbers of all of them, with these columns
     beside their own, and told of if one is. None where it would be too large."""
     numbers = tuple(dict.fromkeys(number for plan in plans for number in plan.numbers))
-    first = next((plan for plan in plans if plan.is_told), plans[0])
+    first = next((plan for plan in plans if plan.has_notice), plans[0])
     read = first.programs.columns[: first.n_read_columns]
     more = {name for plan in plans for name in plan.programs.columns}.union(columns).difference(read)
     found = replace(first, numbers=numbers, programs=replace(first.programs, columns=(*read, *sorted(more))))
@@ -68,11 +68,11 @@ def shared_plan(plans: Sequence[TrendPlan], columns: Sequence[str] = ()) -> Tren
     return found if size <= MAX_NUMBERS else None
 
 
-def number_places(own: TrendPlan, shared: TrendPlan) -> Int64Array:
+def number_positions(own: TrendPlan, shared: TrendPlan) -> Int64Array:
     """Where the numbers of a query are among those of a graph, with their limbs, int64 (own.n_numbers,)."""
     order = [0, *(1 + shared.numbers.index(number) for number in own.numbers)]
-    firsts = [shared.first_limbs[place] for place in order]
+    firsts = [shared.first_limbs[position] for position in order]
     return np.array([*order, *(first + limb for first in firsts if first for limb in range(own.n_limbs))], np.int64)
 
 
-__all__ = ["graph_meaning", "intake_meaning", "number_places", "shared_plan", "window_meaning"]
+__all__ = ["graph_meaning", "intake_meaning", "number_positions", "shared_plan", "window_meaning"]

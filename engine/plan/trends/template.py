@@ -64,9 +64,11 @@ class Templates:
     negated: tuple[Template, ...]
 
 
-def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool], *, takes_next: bool = False) -> Templates:
-    """The templates of a pattern; `is_told_apart`: whether the query asks anything of the events of one variable alone;
-    `takes_next`: under skip till next match.
+def templates_of(
+    pattern: ast.Pattern, is_distinguished: Callable[[str], bool], *, takes_next: bool = False
+) -> Templates:
+    """The templates of a pattern; `is_distinguished`: whether the query asks anything of the events of one variable
+    alone; `takes_next`: under skip till next match.
 
     Raises UnsupportedQueryError for ANY, for a trend that can be read in ways that are told apart, and for
     templates that are too large.
@@ -80,7 +82,7 @@ def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool], *, 
     while len(negated) < len(builder.negated):
         inner = builder.template(builder.negated[len(negated)])
         negated.append(inner)  # what it depends on comes after it
-    return Templates(_unambiguous(positive, pattern, is_told_apart), tuple(negated))
+    return Templates(_unambiguous(positive, pattern, is_distinguished), tuple(negated))
 
 
 # ------------------------------------------------------------------- building
@@ -237,7 +239,7 @@ class _Builder:
 # ------------------------------------------------------------- deterministic
 
 
-def _unambiguous(template: Template, pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Template:
+def _unambiguous(template: Template, pattern: ast.Pattern, is_distinguished: Callable[[str], bool]) -> Template:
     """The template, or where a trend may have two paths a deterministic one."""
     pair = _ambiguous_pair(template)
     if pair is None:
@@ -250,7 +252,7 @@ def _unambiguous(template: Template, pattern: ast.Pattern, is_told_apart: Callab
             "a pattern that reads each trend in one way",
             "leave out one of the repetitions, or the negation",
         )
-    return _deterministic(template, pattern, is_told_apart)
+    return _deterministic(template, pattern, is_distinguished)
 
 
 def _check_one_way(template: Template, pattern: ast.Pattern) -> None:
@@ -316,7 +318,7 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-def _deterministic(template: Template, pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Template:
+def _deterministic(template: Template, pattern: ast.Pattern, is_distinguished: Callable[[str], bool]) -> Template:
     following: dict[int, set[int]] = {}
     for one, other in template.transitions:
         following.setdefault(one, set()).add(other)
@@ -346,7 +348,7 @@ def _deterministic(template: Template, pattern: ast.Pattern, is_told_apart: Call
             transitions.append((positions, after))
             todo.append(after)
     return Template(
-        tuple(_one_state(template, positions, pattern, is_told_apart) for positions in numbers),
+        tuple(_one_state(template, positions, pattern, is_distinguished) for positions in numbers),
         {numbers[positions]: _NONE for positions in starts},
         {number: _NONE for positions, number in numbers.items() if any(p in template.ends for p in positions)},
         {(numbers[one], numbers[other]): _NONE for one, other in transitions},
@@ -354,11 +356,11 @@ def _deterministic(template: Template, pattern: ast.Pattern, is_told_apart: Call
 
 
 def _one_state(
-    template: Template, positions: frozenset[int], pattern: ast.Pattern, is_told_apart: Callable[[str], bool]
+    template: Template, positions: frozenset[int], pattern: ast.Pattern, is_distinguished: Callable[[str], bool]
 ) -> State:
     """What stands for a set of positions; refused where the query tells their variables apart."""
     variables = sorted({template.states[position].variable for position in positions})
-    apart = [name for name in variables if is_told_apart(name)]
+    apart = [name for name in variables if is_distinguished(name)]
     if len(variables) > 1 and apart:
         other = next(name for name in variables if name != apart[0])
         raise UnsupportedQueryError(

@@ -35,7 +35,7 @@ def plan_of_windows(plans: Sequence[TrendPlan]) -> TrendPlan | None:
     """The plan of one graph in place of several, which are equal but for windows and numbers. None where it would
     propagate more than they do apart, and where a window's numbers depend on more than its begin: people are told of
     its events, or later events take earlier ones."""
-    if any(plan.selects or plan.is_told for plan in plans):
+    if any(plan.selects or plan.has_notice for plan in plans):
         return None
     windows = tuple(sorted({window for plan in plans for window in windows_of(plan)}))
     longest, divisor = max(within for within, _ in windows), math.gcd(*(part for window in windows for part in window))

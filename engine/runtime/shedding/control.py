@@ -225,17 +225,17 @@ class OverloadControl:
             return Plan(), False
         n_judged = shedder.n_judged(cut)
         share = max(by_events.drop_share, by_runs.drop_share)
-        asked = share * len(cut)
-        other = shedder.expected(n_judged, asked / n_judged) if 0 < asked <= n_judged else None
+        requested = share * len(cut)
+        other = shedder.expected(n_judged, requested / n_judged) if 0 < requested <= n_judged else None
         if by_runs.n_drop and by_runs.is_enough:
             loss = self.shedder.expected_loss(by_runs.n_drop, now_ms)
             if other is None or (loss is not None and loss <= other):
                 return Plan(), True
         if other is None:  # of the events that may be dropped the share that is asked of all, and runs for the rest
             return replace(
-                by_events, drop_share=share if by_runs.is_enough else min(1.0, asked / max(1, n_judged))
+                by_events, drop_share=share if by_runs.is_enough else min(1.0, requested / max(1, n_judged))
             ), True
-        return replace(by_events, drop_share=asked / n_judged), False
+        return replace(by_events, drop_share=requested / n_judged), False
 
     def _arrivals(self, first_s: float, n_events: int) -> float:
         """Events a second lately, those of a step that were released from then on among them; 0.0: not known."""
@@ -284,7 +284,7 @@ class OverloadControl:
         self.statistics.n_steps += 1
         self.shedder.learn()
 
-    def told(
+    def emitted(
         self, query: CompiledQuery, rows: Sequence[MatchRow], watermark_ms: int, later_ms: int
     ) -> Sequence[MatchRow]:
         """The rows of a query; counts are lower bounds where a match that had begun may have been dropped.
@@ -352,10 +352,10 @@ class OverloadControl:
         return left_out
 
 
-def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], float]) -> float:
+def _at(released_s: Sequence[float] | float, position: int, clock: Callable[[], float]) -> float:
     if isinstance(released_s, int | float):
         return float(released_s)
-    return float(released_s[place]) if place < len(released_s) else clock()
+    return float(released_s[position]) if position < len(released_s) else clock()
 
 
 __all__ = ["Cut", "OverloadControl", "OverloadStatistics", "Works"]

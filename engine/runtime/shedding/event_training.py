@@ -41,9 +41,9 @@ class Judged:
         none, and the numbers that queries ask of them."""
         read = frozenset[str]().union(*(query.read_types for query in queries.values()))
         types = tuple(name for name in droppable_types(queries, schema) if name in read)
-        asked = {name for query in queries.values() for plan in query.branches for name in plan.programs.columns}
+        requested = {name for query in queries.values() for plan in query.branches for name in plan.programs.columns}
         numeric = {name for kind in types for name, has in schema.types[kind].items() if has in _NUMERIC}
-        return cls(types, tuple(sorted(asked & numeric)), pane_events)
+        return cls(types, tuple(sorted(requested & numeric)), pane_events)
 
 
 @dataclass

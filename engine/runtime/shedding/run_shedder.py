@@ -238,23 +238,23 @@ class RunShedder:
         if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
             return None
         return sum(
-            self._weights[key[0]] * (self._expected(key, part, places, now_ms) or 0.0)
-            for key, part, _, places in self._chosen(min(n, self.n_runs), now_ms)
+            self._weights[key[0]] * (self._expected(key, part, positions, now_ms) or 0.0)
+            for key, part, _, positions in self._chosen(min(n, self.n_runs), now_ms)
         )
 
     def _drop_runs(self, n: int, now_ms: int) -> int:
         for watch in self._watches.values():
             watch.protected = _PROTECTED  # what is dropped may not be what is learned from
         n_dropped = 0
-        for key, part, found, places in self._chosen(n, now_ms):
-            if len(places):
-                self._count(key, part, found, places, now_ms)
-                part.drop_runs(found.numbers[places])
-                n_dropped += len(places)
+        for key, part, found, positions in self._chosen(n, now_ms):
+            if len(positions):
+                self._count(key, part, found, positions, now_ms)
+                part.drop_runs(found.numbers[positions])
+                n_dropped += len(positions)
         return n_dropped
 
     def _chosen(self, n: int, now_ms: int) -> list[tuple[tuple[str, int], KeepsRuns, RunsAtHand, Int64Array]]:
-        """Of each part the places, among its runs at hand, of those that would be dropped."""
+        """Of each part the positions, among its runs at hand, of those that would be dropped."""
         at_hand = [part.runs_at_hand(self._utilities(key, part), now_ms) for key, part in self._parts]
         informed = [self._is_valued(key) for key, _ in self._parts]
         of_valued = [found.utility if valued else _NONE for found, valued in zip(at_hand, informed, strict=True)]
@@ -264,8 +264,8 @@ class RunShedder:
         any_of_others = lowest(at_random(of_others, self._random), n_any)
         chosen = lowest(of_valued, n - sum(map(len, any_of_others)))
         return [
-            (key, part, found, places if valued else any_places)
-            for (key, part), found, places, any_places, valued in zip(
+            (key, part, found, positions if valued else any_positions)
+            for (key, part), found, positions, any_positions, valued in zip(
                 self._parts, at_hand, chosen, any_of_others, informed, strict=True
             )
         ]
@@ -294,26 +294,28 @@ class RunShedder:
             known = RunUtilities(np.ones((part.n_run_states, 2)), 1)
         return replace(known, protected=_PROTECTED)
 
-    def _count(self, key: tuple[str, int], part: KeepsRuns, found: RunsAtHand, places: Int64Array, now_ms: int) -> None:
+    def _count(
+        self, key: tuple[str, int], part: KeepsRuns, found: RunsAtHand, positions: Int64Array, now_ms: int
+    ) -> None:
         loss = self.loss[key[0]]
-        loss.n_runs += len(places)
-        loss.n_partial_matches += float(found.n_partial_matches[places].sum())
+        loss.n_runs += len(positions)
+        loss.n_partial_matches += float(found.n_partial_matches[positions].sum())
         self._may_miss(key[0], now_ms)
-        expected = self._expected(key, part, places, now_ms)
+        expected = self._expected(key, part, positions, now_ms)
         if expected is None:
-            loss.n_unvalued += float(found.n_partial_matches[places].sum())
+            loss.n_unvalued += float(found.n_partial_matches[positions].sum())
         else:
             loss.expected_matches += expected
 
-    def _expected(self, key: tuple[str, int], part: KeepsRuns, places: Int64Array, now_ms: int) -> float | None:
+    def _expected(self, key: tuple[str, int], part: KeepsRuns, positions: Int64Array, now_ms: int) -> float | None:
         """Matches to be expected of runs; None without a model."""
         outlook = self._watches[key].outlook
         if outlook is None:
             return None
-        if not len(places):
+        if not len(positions):
             return 0.0
         every = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
-        utility = every.utility[places]
+        utility = every.utility[positions]
         return float(utility[np.isfinite(utility)].sum())
 
 

@@ -59,15 +59,15 @@ class RunWatch:
         self.utilities: RunUtilities | None = None
         """None until a model was trained."""
 
-    def places(self, n_offered: int) -> Int64Array:
+    def positions(self, n_offered: int) -> Int64Array:
         """See `WatchesRuns`."""
         with self._lock:
             every = self._sampling.first_every if self.n_taken < self._sampling.n_first else self._sampling.every
             self._n_until = min(self._n_until, every - 1)
-            places = np.arange(self._n_until, n_offered, every)
-            last = int(places[-1]) if len(places) else self._n_until - every
+            positions = np.arange(self._n_until, n_offered, every)
+            last = int(positions[-1]) if len(positions) else self._n_until - every
             self._n_until = last + every - n_offered
-            return places
+            return positions
 
     def take(self, n_offers: Int64Array, n_next: Int64Array, seconds: float | None) -> None:
         """See `WatchesRuns`."""

@@ -13,7 +13,7 @@ from engine.events import Float64Array, Int64Array
 from engine.kernels.shedding import panes
 
 _MOST_COUNT_BINS = 512
-_LEAST_ROOM = 1024
+_LEAST_CAPACITY = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ class Pane:
         self._counts = np.zeros(len(features.types), np.int64)
         self._state = np.zeros(panes.N_STATE, np.int64)
         self._state[panes.KEY] = int(np.bitwise_xor.reduce(keys.counts[:, 0])) if len(features.types) else 0
-        room = _LEAST_ROOM if features.pane_events is None else max(features.pane_events, 1)
-        self._ring_types: Int64Array = np.zeros(room, np.int64)
-        self._ring_ms: Int64Array = np.zeros(room, np.int64)
+        capacity = _LEAST_CAPACITY if features.pane_events is None else max(features.pane_events, 1)
+        self._ring_types: Int64Array = np.zeros(capacity, np.int64)
+        self._ring_ms: Int64Array = np.zeros(capacity, np.int64)
 
     def follow(self, types: Int64Array, t_ms: Int64Array) -> Int64Array:
         """The key of each event's pane; the events are in the panes of those after them. types, t_ms: int64 (n,), in
@@ -144,15 +144,15 @@ class Pane:
         return self._follow(types, t_ms, seen), seen
 
     def _follow(self, types: Int64Array, t_ms: Int64Array, seen: Int64Array) -> Int64Array:
-        features, keys, place = self._features, np.empty(len(types), np.int64), 0
+        features, keys, position = self._features, np.empty(len(types), np.int64), 0
         most_events = -1 if features.pane_events is None else features.pane_events
         most_ms = -1 if features.pane_ms is None else features.pane_ms
         while True:
-            place = panes.follow(
-                types, t_ms, place, self._ring_types, self._ring_ms, self._counts, self._state, most_events, most_ms,
+            position = panes.follow(
+                types, t_ms, position, self._ring_types, self._ring_ms, self._counts, self._state, most_events, most_ms,
                 features.count_bin, self._numbers, keys, seen,
             )  # fmt: skip
-            if place == len(types):
+            if position == len(types):
                 return keys
             self._grow()
 

@@ -91,8 +91,8 @@ class Forest:
         utilities = grown.of_rows(observed.features)
         order = np.argsort(utilities, kind="stable")
         up_to = np.cumsum(n_events[order]) / n_events.sum()
-        places = np.searchsorted(up_to, (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES)
-        quantiles = utilities[order][np.minimum(places, len(order) - 1)]
+        positions = np.searchsorted(up_to, (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES)
+        quantiles = utilities[order][np.minimum(positions, len(order) - 1)]
         return cls(starts, asked, limits, grown.below, grown.above, values, quantiles)
 
     def of_rows(self, rows: Int64Array) -> Float64Array:

@@ -39,7 +39,7 @@ class HashedUtilities:
         values = np.concatenate(
             [observed.utilities, np.bincount(group, observed.contributed, len(without_pane)) / np.maximum(n_by_key, 1)]
         )
-        self._table_keys: Int64Array = np.full(_room(len(keys)), kernel.EMPTY, np.int64)
+        self._table_keys: Int64Array = np.full(_capacity(len(keys)), kernel.EMPTY, np.int64)
         self._table_values = np.zeros(len(self._table_keys))
         kernel.fill(self._table_keys, self._table_values, keys, values)
         n_by_type = np.bincount(types, observed.n_events, n_types)
@@ -82,7 +82,7 @@ class EventDropper:
         return keeps
 
 
-def _room(n: int) -> int:
+def _capacity(n: int) -> int:
     """A power of two, at least twice as many."""
     return 1 << max(4, (2 * n).bit_length())
 

@@ -401,10 +401,10 @@ class DeadStore:
     def __init__(self, error: Exception | None) -> None:
         self.error = error
         self.release = threading.Event()
-        self.n_asked = 0
+        self.n_requested = 0
 
     def n_open_alerts(self) -> Mapping[tuple[str, bool, str], int]:
-        self.n_asked += 1
+        self.n_requested += 1
         if self.error is not None:
             raise self.error
         self.release.wait(30)
@@ -437,7 +437,7 @@ def test_a_store_that_hangs_is_waited_for_a_moment_only_and_by_one_thread(run: R
     metrics = Metrics()
     metrics.registry.register(figures)
     assert [value(scrape(metrics), "clustercep_store_up") for _ in range(3)] == [0, 0, 0]
-    assert dead.n_asked == 1
+    assert dead.n_requested == 1
     dead.release.set()
     reader = StoreReader(dead, 30)  # type: ignore[arg-type]
     found = reader.read()

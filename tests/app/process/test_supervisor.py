@@ -130,11 +130,11 @@ def test_it_runs_until_it_is_told_to_stop(settings: Settings, tmp_path: Path, mo
     class MovingClock(SetClock):
         """A millisecond on whenever it is looked at, by whichever thread."""
 
-        n_asked = 0
+        n_requested = 0
 
         def now_ms(self) -> int:
-            self.n_asked += 1
-            return super().now_ms() + self.n_asked
+            self.n_requested += 1
+            return super().now_ms() + self.n_requested
 
     def step_and_stop(runner: Runner) -> None:
         step(runner)

@@ -103,12 +103,12 @@ def test_a_server_that_wants_a_certificate_gets_it(tmp_path: Path, authority: Au
     with serving(answering(name, heads), authority.server(clients=authority)) as url:
         poll(tmp_path, name, url, ca_file=authority.ca_file, cert_file=cert_file, key_file=key_file)
         poll(tmp_path, name, url, ca_file=authority.ca_file, cert_file=both)
-        n_asked = len(heads)
+        n_requested = len(heads)
         with pytest.raises(SourceUnavailableError, match="cert_file"):
             poll(tmp_path, name, url, ca_file=authority.ca_file)
         with pytest.raises(SourceUnavailableError, match="cert_file"):
             poll(tmp_path, name, url, ca_file=authority.ca_file, cert_file=wrong_cert, key_file=wrong_key)
-    assert len(heads) == n_asked > 1
+    assert len(heads) == n_requested > 1
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -404,7 +404,7 @@ def test_what_is_down_is_told_at_each_poll_whether_its_turn_came_or_not(monkeypa
         daemon.failure = "connection timed out"
     collector.poll(T0 + MINUTE_MS)
     assert len(rows(collector.poll(T0 + 2 * MINUTE_MS), "DaemonUnreachable")) == 2
-    position, n_asked = saved(collector.checkpoint()), len(daemons["NameNode"].asked)
+    position, n_requested = saved(collector.checkpoint()), len(daemons["NameNode"].asked)
     collector = collector_of(daemons)
     collector.restore(position)
     monkeypatch.setattr(side_by_side, "remaining_s", lambda: 0.0)  # no turn comes
@@ -413,7 +413,7 @@ def test_what_is_down_is_told_at_each_poll_whether_its_turn_came_or_not(monkeypa
         ("nn1", 2 * MINUTE_MS, "connection timed out"),
         ("node1", 2 * MINUTE_MS, "connection timed out"),
     ]
-    assert len(daemons["NameNode"].asked) == n_asked
+    assert len(daemons["NameNode"].asked) == n_requested
 
 
 def test_a_daemon_of_which_it_is_not_known_that_it_is_down_is_not_told_of_before_its_turn(

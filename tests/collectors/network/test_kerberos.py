@@ -134,10 +134,10 @@ def test_a_server_whose_key_is_another_refuses(kdc: Kdc, gssapi: Any) -> None:
     server = TicketServer(gssapi, wrong)
     with server.running() as url:
         transport = HttpTransport((url,), options(kdc, "refused"))
-        for n_asked in (2, 3):
+        for n_requested in (2, 3):
             with pytest.raises(KerberosError, match="refuses the ticket"):
                 transport.get(url, "/jmx", 0)
-            assert len(server.authorizations) == n_asked
+            assert len(server.authorizations) == n_requested
         assert kdc.n_logins(f"refused@{REALM}") == 2
         server.refusal = 403
         assert transport.get(url, "/jmx", 0).status == 403

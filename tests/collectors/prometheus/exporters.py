@@ -41,11 +41,11 @@ class Exporter:
         self.content_type = "text/plain; version=0.0.4; charset=utf-8"
         self.status, self.location = 200, ""
         self.failure: str | None = None
-        self.n_asked = 0
+        self.n_requested = 0
 
     def get(self, base_url: str, path: str, now_ms: int) -> Answer:
         """As collectors.network.http.Transport."""
-        self.n_asked += 1
+        self.n_requested += 1
         if self.clock is not None:
             self.clock.seconds += self.takes_s
         if self.failure is not None:

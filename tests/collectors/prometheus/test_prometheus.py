@@ -280,7 +280,7 @@ def test_credentials_are_read_at_each_poll_and_go_over_https_alone(tmp_path: Pat
     collector = collector_of(exporters, credentials=credentials)
     polled = collector.poll(T0)
     assert kinds(polled) == ["insecure"]
-    assert [exporter.n_asked for exporter in exporters.values()] == [0, 1]
+    assert [exporter.n_requested for exporter in exporters.values()] == [0, 1]
     assert collector._secret == "Bearer s3cret"
     (tmp_path / "token").write_text("later", encoding="utf-8")
     collector.poll(T0 + 15_000)

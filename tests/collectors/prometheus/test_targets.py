@@ -118,10 +118,10 @@ def test_what_is_no_file_is_a_problem_and_holds_up_nobody(tmp_path: Path) -> Non
 
 class Server:
     def __init__(self, *hosts: str) -> None:
-        self.hosts, self.n_asked, self.failure, self.status = list(hosts), 0, "", 200
+        self.hosts, self.n_requested, self.failure, self.status = list(hosts), 0, "", 200
 
     def get(self, base_url: str, path: str, now_ms: int) -> Answer:
-        self.n_asked += 1
+        self.n_requested += 1
         if self.failure:
             raise SourceUnavailableError(self.failure)
         body = json.dumps([{"targets": [f"{host}:9100" for host in self.hosts]}]).encode()
@@ -151,7 +151,7 @@ def test_servers_are_asked_when_their_list_is_due() -> None:
     server.failure, server.status = "", 500
     assert [t.host for t in servers.targets(T0 + 180_000, problems)] == ["n2"]
     assert [p.kind for p in problems.drain()] == ["bad_targets"]
-    assert server.n_asked == 4
+    assert server.n_requested == 4
 
 
 def test_a_server_that_hangs_holds_up_no_later_poll() -> None:

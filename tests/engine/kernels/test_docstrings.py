@@ -84,7 +84,7 @@ def documentation(path: Path, docstring: str) -> str:
     return "\n".join(texts)
 
 
-def is_told(array: str, text: str) -> bool:
+def has_notice(array: str, text: str) -> bool:
     """Whether a clause says which numbers `array` holds and its shape, or where that stands."""
     for found in re.finditer(rf"(?<![.\w]){array}\b(?![\[(])", text):
         clause = re.split(r"\.(?=\s|$)|;", text[found.end() : found.end() + 200])[0]
@@ -95,7 +95,7 @@ def is_told(array: str, text: str) -> bool:
 
 def test_a_clause_tells_an_array() -> None:
     text = "rows: int64 (n,), ascending. t_ms, stack float64 (MAX_STACK,): scratch; kinds: see `slots`. heads[k] is one"
-    assert [name for name in ("rows", "t_ms", "stack", "kinds", "heads", "ms") if is_told(name, text)] == [
+    assert [name for name in ("rows", "t_ms", "stack", "kinds", "heads", "ms") if has_notice(name, text)] == [
         "rows",
         "t_ms",
         "stack",
@@ -108,7 +108,7 @@ def test_a_clause_tells_an_array() -> None:
 )
 def test_kernels_tell_their_arrays(path: Path, kernel: ast.FunctionDef) -> None:
     text = documentation(path, ast.get_docstring(kernel) or "")
-    assert [array for array in arrays_of(kernel) if not is_told(array, text)] == []
+    assert [array for array in arrays_of(kernel) if not has_notice(array, text)] == []
 
 
 def test_all_are_looked_at() -> None:

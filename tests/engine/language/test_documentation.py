@@ -67,6 +67,7 @@ CONSTRUCTS = {
     "previous": r"b\[i-1\]",
     "first and last": r"b\[b\.len\]\.val >= b\[1\]\.val",
     "aggregate": r"stddev\(b\[\]",
+    "values that repeat": r"repeats\(",
     "aggregate but the last": r"\.len-1\]",
     "running aggregate": r"\[\.\.i-1\]",
     "window of time": r"WITHIN +5 seconds",

@@ -371,7 +371,7 @@ def test_registered_aggregates_are_functions_of_numbers() -> None:
         resolve(parse(_where("median(b[].task_id) > 3")), SCHEMA, aggregates=["median"])
     with pytest.raises(QueryTypeError) as caught:
         resolve(parse(_where("medan(b[].ratio) > 3")), SCHEMA, aggregates=["median"])
-    assert caught.value.expected == "one of avg, count, first, last, max, min, stddev, sum, median"
+    assert caught.value.expected == "one of avg, count, first, last, max, min, repeats, stddev, sum, median"
     assert caught.value.remedy == "did you mean median?"
 
 
@@ -473,3 +473,12 @@ def test_what_becomes_of_matches_is_no_part_of_their_meaning() -> None:
     )
     other = compile_query(_where("", "RETURN a.n_maps"), SCHEMA)
     assert plain.hash == told.hash != other.hash
+
+
+def test_what_repeats_is_counted_before_an_event() -> None:
+    _resolve(_where("repeats(b[..i-1].task_id) = 0"))
+    with pytest.raises(QueryTypeError, match=r"repeats\(b\[\].task_id\) has no event to compare with") as caught:
+        resolve(parse(_where("repeats(b[].task_id) = 0")), SCHEMA)
+    assert caught.value.expected == "repeats(b[..i-1].task_id)"
+    with pytest.raises(QueryTypeError, match="depends on i"):
+        resolve(parse(_where("b[i].period_ms > 0", "RETURN repeats(b[..i-1].task_id)")), SCHEMA)

@@ -15,7 +15,7 @@ from engine.matching.protocol import Limits
 from engine.matching.work_account import _EVENTS_PER_BUDGET, _SAVED, WorkAccount
 from tests.engine.matching import test_bounds
 from tests.engine.matching.output.test_form_bounds import FORMS
-from tests.engine.matching.test_bounds import ANY, NEXT, Running, batch, query, told
+from tests.engine.matching.test_bounds import ANY, NEXT, Running, batch, emitted, query
 
 PATTERNS = (
     *((pattern, ANY, "") for pattern in test_bounds.PATTERNS),
@@ -88,7 +88,7 @@ def test_an_empty_account_is_filled_by_any_events(
             account.account[0] = 0
         running.give(idle, 10 * (DECIDED + ENOUGH))
         running.give(later, FOREVER_MS)
-        rows.append([told(row) for row in running.rows[n_before:]])
+        rows.append([emitted(row) for row in running.rows[n_before:]])
         cut.append(running.runtime.n_unfinished - cut_before)
     assert rows[0] == rows[1]
     assert rows[0] or "(B b)+" in pattern

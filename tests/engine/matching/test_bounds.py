@@ -98,7 +98,7 @@ def query(pattern: str, strategy: str = ANY, rest: str = "WITHIN 10 min", where:
     return f"PATTERN {pattern} WHERE {strategy} {condition} {rest}"
 
 
-def told(row: MatchRow) -> tuple[object, ...]:
+def emitted(row: MatchRow) -> tuple[object, ...]:
     """What a row says, and how sure it is of it."""
     return (row.bindings, row.first_lo_ms, row.last_hi_ms, row.count, row.count_exact, row.capped, row.confidence)
 
@@ -182,7 +182,7 @@ def test_cuts_are_the_same_for_every_division_of_the_stream(
             n_unfinished = running.runtime.n_unfinished
             running.restart()
             expected.runtime._results.n_unfinished -= n_unfinished  # counted since the process started
-    assert [told(row) for row in running.rows] == [told(row) for row in expected.rows]
+    assert [emitted(row) for row in running.rows] == [emitted(row) for row in expected.rows]
     assert running.runtime.n_unfinished == expected.runtime.n_unfinished
 
 
@@ -379,7 +379,7 @@ def test_plain_sequences_are_cut_at_the_same_events_for_every_division(
             n_unfinished += running.runtime.n_unfinished
             running.restart()
     n_unfinished += running.runtime.n_unfinished
-    assert sorted(map(told, running.rows), key=repr) == sorted(map(told, expected.rows), key=repr)
+    assert sorted(map(emitted, running.rows), key=repr) == sorted(map(emitted, expected.rows), key=repr)
     assert n_unfinished == expected.runtime.n_unfinished
     complete = [row.bindings for row in whole(text, types, Limits(max_rows=10**6), ids=ids).rows]
     found = [row.bindings for row in expected.rows]

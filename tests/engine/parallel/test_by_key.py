@@ -78,7 +78,7 @@ def batches_of(events: list[Event], sizes: list[int]) -> list[tuple[EventBatch, 
     return found
 
 
-def told(rows: object) -> list[str]:
+def emitted(rows: object) -> list[str]:
     assert isinstance(rows, (list, tuple)) or hasattr(rows, "__len__")
     return sorted(repr(row) for row in rows)  # type: ignore[attr-defined]
 
@@ -92,8 +92,8 @@ def test_threads_make_no_difference(events: list[Event], sizes: list[int], threa
             saved = other.save()
             other = Engine(QUERIES, SCHEMA, threads=threads[1])
             assert other.restore(saved) == frozenset()
-        assert told(other.process(batch, watermark_ms)) == told(one.process(batch, watermark_ms))
-    assert told(other.finish()) == told(one.finish())
+        assert emitted(other.process(batch, watermark_ms)) == emitted(one.process(batch, watermark_ms))
+    assert emitted(other.finish()) == emitted(one.finish())
 
 
 def test_whole_numbers_divide_a_batch_as_they_are_stored() -> None:
@@ -101,7 +101,7 @@ def test_whole_numbers_divide_a_batch_as_they_are_stored() -> None:
     one, other = Engine(QUERIES[-2:], SCHEMA), Engine(QUERIES[-2:], SCHEMA, threads=3)
     for batch, watermark_ms in batches_of(events, [25, 7]):
         assert batch.whole_numbers("n") is not None
-        assert told(other.process(batch, watermark_ms)) == told(one.process(batch, watermark_ms))
+        assert emitted(other.process(batch, watermark_ms)) == emitted(one.process(batch, watermark_ms))
 
 
 @pytest.mark.parametrize("cut", ["refused", "late", "waiting"])
@@ -117,7 +117,7 @@ def test_a_batch_that_is_not_evaluated_as_it_came_is_divided_anew(cut: str) -> N
         if cut == "late" and number == 2:
             given = pa.concat_tables([given.slice(0, 3), batches_of(events, [10])[0][0].table, given.slice(3)])
         until_ms = watermark_ms - 4 * (cut == "waiting" and number in (1, 2))
-        rows = [told(engine.process(EventBatch(given), until_ms)) for engine in (one, other)]
+        rows = [emitted(engine.process(EventBatch(given), until_ms)) for engine in (one, other)]
         assert rows[0] == rows[1]
         assert bool(rows[0])
     assert [engine.n_late for engine in (one, other)] == [10 * (cut == "late")] * 2

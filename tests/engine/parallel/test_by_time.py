@@ -25,7 +25,7 @@ from engine.parallel.by_time import SlicedRuntime
 from engine.stream.by_time import SliceColumns
 from engine.stream.columns import StreamColumns
 from engine.stream.cuts import Cut, cut
-from tests.engine.parallel.test_by_key import told
+from tests.engine.parallel.test_by_key import emitted
 from tests.engine.strategies import SCHEMA, QueryScope, queries
 from tests.examples import PROFILE, each_drawn_anew
 
@@ -105,8 +105,8 @@ def check_threads(
     n_rows = n_saved = 0
     output_watermark_ms = -FOREVER_MS
     for number, (batch, watermark_ms) in enumerate(batches):
-        rows, found = told(one.process(batch, watermark_ms)), several.process(batch, watermark_ms)
-        assert told(found) == rows
+        rows, found = emitted(one.process(batch, watermark_ms)), several.process(batch, watermark_ms)
+        assert emitted(found) == rows
         assert all(row.last_hi_ms >= output_watermark_ms for row in found)
         output_watermark_ms = several._output_watermark_ms("q")
         n_rows += len(rows)
@@ -114,8 +114,8 @@ def check_threads(
             n_saved += 1
             state, several = several.save(), Engine([query], SCHEMA, threads=n_threads[n_saved % len(n_threads)])
             assert not several.restore(state)
-    rows = told(one.finish())
-    assert told(several.finish()) == rows
+    rows = emitted(one.finish())
+    assert emitted(several.finish()) == rows
     if not saves:
         for name in ("n_events", "n_rejected", "n_too_long"):
             assert getattr(several.statistics["q"], name) == getattr(one.statistics["q"], name)
@@ -213,7 +213,7 @@ def test_queries_over_matches_find_the_same(seed: int) -> None:
                 running.process(batch, watermark_ms)
                 for batch, watermark_ms in in_order(stream_of(seed, 260, 1_300), sizes)
             ]
-            found.append(told([row for part in (*rows, running.finish()) for row in part]))
+            found.append(emitted([row for part in (*rows, running.finish()) for row in part]))
     assert found[0] == found[1]
     assert len(found[0]) > 10
     assert min(done[name] for name in ("time", "key", "leaving")) > 0
@@ -295,7 +295,7 @@ def test_queries_of_like_windows_share_slices() -> None:
 
     with dividing(0.3, 0.4) as done, patch.object(SliceColumns, "__init__", noticed):
         batch = stream_of(3, 400, 4_000)
-        assert told(several.process(batch, 4_000)) == told(one.process(batch, 4_000))
+        assert emitted(several.process(batch, 4_000)) == emitted(one.process(batch, 4_000))
     assert len(made) == 2
     assert (done["time"], done["key"]) == (2, 1)
 

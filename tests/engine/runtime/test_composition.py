@@ -127,8 +127,8 @@ def test_two_levels_and_two_consumers(producer: str, data: st.DataObject) -> Non
 
 
 def test_producers_come_first_and_are_silent_without_a_notice() -> None:
-    told = f"{PRODUCERS[0]} ALERT info 'pair'"
-    for producer, silent in ((PRODUCERS[0], True), (told, False)):
+    emitted = f"{PRODUCERS[0]} ALERT info 'pair'"
+    for producer, silent in ((PRODUCERS[0], True), (emitted, False)):
         pairs, over = compile_queries({"over": CONSUMERS[0], "pairs": producer}, SCHEMA)
         assert (pairs.name, over.name) == ("pairs", "over")
         assert pairs.is_silent is silent

@@ -27,7 +27,7 @@ class EveryStep(Engine):
 
 
 def steps_of(stream: EventBatch, starts: Collection[int] | None = None) -> list[Step]:
-    """The events in steps that begin with these, by place in stream order (None: each in one of its own;
+    """The events in steps that begin with these, by position in stream order (None: each in one of its own;
     events of one time stay together), and steps without any where there is time between them."""
     order = stream.sorted()
     times = order.t_lo_ms.tolist()
@@ -44,7 +44,7 @@ def steps_of(stream: EventBatch, starts: Collection[int] | None = None) -> list[
     return [*found, (EventBatch.empty(), FOREVER_MS)]
 
 
-def told(kind: type[Engine], text: str, steps: Sequence[Step], restarts: frozenset[int]) -> list[list[MatchRow]]:
+def emitted(kind: type[Engine], text: str, steps: Sequence[Step], restarts: frozenset[int]) -> list[list[MatchRow]]:
     queries = [compile_query(text, SCHEMA, name="q")]
     engine, found = kind(queries, SCHEMA), []
     for number, (batch, watermark_ms) in enumerate(steps):
@@ -65,10 +65,10 @@ def test_each_step_has_the_rows_of_one_that_is_not_left_out(data: st.DataObject,
     starts = data.draw(st.sets(st.integers(0, max(n_events - 1, 0)))) if data.draw(st.booleans()) else None
     steps = steps_of(case.stream, starts)
     restarts = frozenset(data.draw(st.sets(st.integers(0, len(steps) - 1), max_size=3)))
-    found = told(Engine, case.query, steps, restarts)
+    found = emitted(Engine, case.query, steps, restarts)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(QuietSteps, "may_leave_out", lambda *_: False)
-        expected = told(EveryStep, case.query, steps, restarts)
+        expected = emitted(EveryStep, case.query, steps, restarts)
     assert found == expected
 
 

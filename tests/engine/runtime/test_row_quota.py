@@ -29,7 +29,7 @@ def stream(*events: tuple[str, int] | tuple[str, int, int]) -> EventBatch:
     return EventBatch.from_rows([{**row, "k": "p", "j": 1} for row in rows], SCHEMA)
 
 
-def told(
+def emitted(
     queries: Sequence[CompiledQuery], events: EventBatch, watermarks: Sequence[int], *, restarts: bool = False
 ) -> tuple[list[MatchRow], Engine]:
     """The rows of events that come in steps up to these watermarks; the engine at the end."""
@@ -89,7 +89,7 @@ def test_the_rows_are_the_same_for_every_cut(name: str, *, restarts: bool) -> No
     expected = reference_output(query.resolved, events)
     assert expected
     for watermarks in every_cut(events):
-        rows, _ = told([query], events, watermarks, restarts=restarts)
+        rows, _ = emitted([query], events, watermarks, restarts=restarts)
         found = [(row.window, row.bindings, pytest.approx(float(row.confidence))) for row in rows]
         assert found == [(row.window, row.bindings, float(row.confidence)) for row in expected], watermarks
 
@@ -107,20 +107,20 @@ def test_ids_decide_between_partitions(strategy: str, pattern: str, output: str)
     query = compile_query(f"PATTERN {pattern} WHERE {strategy} {{ [k] }} WITHIN 50 {bound}", SCHEMA, name="q")
     expected = [row.bindings for row in reference_output(query.resolved, events)]
     for watermarks in ([], [4], [3, 5, 13]):
-        assert [row.bindings for row in told([query], events, watermarks)[0]] == expected
+        assert [row.bindings for row in emitted([query], events, watermarks)[0]] == expected
 
 
 def test_it_is_told_that_there_are_more() -> None:
     """Of the row only where it is known by then; of the query always."""
     query, events = compile_query(f"{ONE} LIMIT 2", SCHEMA, name="q"), stream(("A", 1), ("A", 2), ("A", 3))
-    rows, engine = told([query], events, [])
+    rows, engine = emitted([query], events, [])
     assert [row.capped for row in rows] == [False, True]
     assert engine.statistics["q"].n_limited == 1
     assert engine.statistics["q"].is_full
-    rows, engine = told([query], events, [3])
+    rows, engine = emitted([query], events, [3])
     assert [row.capped for row in rows] == [False, False]
     assert engine.statistics["q"].n_limited == 1
-    rows, engine = told([query], stream(("A", 1), ("A", 2)), [2])
+    rows, engine = emitted([query], stream(("A", 1), ("A", 2)), [2])
     assert (len(rows), engine.statistics["q"].n_limited, engine.statistics["q"].is_full) == (2, 0, False)
 
 
@@ -128,7 +128,7 @@ def test_a_limit_in_each_window_is_counted_window_by_window() -> None:
     query = compile_query(f"{ONE} SLIDE 5 ms LIMIT 1", SCHEMA, name="q")
     events = stream(("A", 1), ("A", 2), ("A", 6), ("A", 11), ("A", 12), ("A", 13))
     for watermarks in ([], [2, 3, 7, 12, 13]):
-        rows, engine = told([query], events, watermarks)
+        rows, engine = emitted([query], events, watermarks)
         assert [row.bindings["a"] for row in rows] == [("e0",), ("e2",), ("e3",)]
         assert engine.statistics["q"].n_limited == 2
         assert engine.statistics["q"].n_rows == 3
@@ -139,7 +139,7 @@ def test_windows_that_have_passed_are_forgotten() -> None:
     query = compile_query(f"{ONE} SLIDE 5 ms LIMIT 1", SCHEMA, name="q")
     sizes = []
     for n in (20, 200):
-        _, engine = told([query], stream(*[("A", 3 * k) for k in range(n)]), [])
+        _, engine = emitted([query], stream(*[("A", 3 * k) for k in range(n)]), [])
         quota = engine.save()["q/quota"]
         sizes.append(len(quota.schema.metadata[b"state"]) // 10)
         assert quota.num_rows == 0
@@ -160,7 +160,7 @@ def test_others_use_the_matches_that_are_told(clause: str) -> None:
     }
     queries, events = compile_queries(texts, SCHEMA), stream(("A", 1), ("A", 2), ("A", 3), ("B", 4))
     for watermarks in every_cut(events):
-        rows, _ = told(queries, events, watermarks)
+        rows, _ = emitted(queries, events, watermarks)
         assert sum(row.query == "uses" for row in rows) == 2, watermarks
 
 
@@ -197,5 +197,5 @@ def test_rows_of_windows_that_end_together_are_in_output_order() -> None:
     """Both events of 1 ms open a window: its rows, which LIMIT counts by themselves, are told with the other's."""
     query = compile_query("PATTERN B b WHERE skip_till_next_match WITHIN 6 EVENTS OPEN ON k = 'p' LIMIT 4", SCHEMA)
     events = stream(("A", 1), ("B", 1), ("B", 6))
-    rows, _ = told([query], events.where(events.t_lo_ms <= 6), [])
+    rows, _ = emitted([query], events.where(events.t_lo_ms <= 6), [])
     assert [row.bindings["b"] for row in rows] == [("e1",), ("e1",), ("e2",), ("e2",), ("e2",)]

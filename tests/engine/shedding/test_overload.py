@@ -19,9 +19,13 @@ from engine.shedding.overload.regressions import Rising, Steps, fit, inverse
 def test_the_lowest_over_all_parts_are_chosen(parts: list[list[float]], n: int) -> None:
     arrays = [np.array(part) for part in parts]
     chosen = lowest(arrays, n)
-    ranked = sorted((utility, part, place) for part, some in enumerate(parts) for place, utility in enumerate(some))
-    expected = [(part, place) for utility, part, place in ranked[:n] if np.isfinite(utility)]
-    assert sorted((part, place) for part, some in enumerate(chosen) for place in some.tolist()) == sorted(expected)
+    ranked = sorted(
+        (utility, part, position) for part, some in enumerate(parts) for position, utility in enumerate(some)
+    )
+    expected = [(part, position) for utility, part, position in ranked[:n] if np.isfinite(utility)]
+    assert sorted((part, position) for part, some in enumerate(chosen) for position in some.tolist()) == sorted(
+        expected
+    )
 
 
 def test_random_utilities_leave_what_is_protected() -> None:
@@ -128,7 +132,7 @@ def test_of_two_kinds_the_share_of_each_decides() -> None:
     """Runs in matches a second, kept events in pairs: 1 of 4 and 3 of 4; 10 of 1,000 and 990 of 1,000."""
     runs, kept = relative([np.array([1.0, 3.0])]), relative([np.array([10.0, np.inf]), np.array([990.0])])
     assert [part.tolist() for part in (*runs, *kept)] == [[0.25, 0.75], [0.01, np.inf], [0.99]]
-    assert [places.tolist() for places in lowest([*runs, *kept], 2)] == [[0], [0], []]
+    assert [positions.tolist() for positions in lowest([*runs, *kept], 2)] == [[0], [0], []]
     assert [part.tolist() for part in relative([np.zeros(2), np.array([np.inf])])] == [[0.0, 0.0], [np.inf]]
 
 

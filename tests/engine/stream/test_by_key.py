@@ -142,8 +142,8 @@ def test_a_share_reads_what_the_whole_reads(rows: list[dict[str, object]], key: 
         assert share.t_lo_ms.tolist() == whole.t_lo_ms[own].tolist()
         assert share.t_hi_ms.tolist() == whole.t_hi_ms[own].tolist()
         assert share.source_seq.tolist() == whole.source_seq[own].tolist()
-        numbers, places = share.sources
-        assert numbers[places].tolist() == whole.source_seq[own].tolist()
+        numbers, positions = share.sources
+        assert numbers[positions].tolist() == whole.source_seq[own].tolist()
         assert share.event_ids.to_pylist() == whole.event_ids.take(pa.array(own)).to_pylist()
         for name in "kxys":
             read, expected = share.column(name, KINDS[name]), whole.column(name, KINDS[name])[own]

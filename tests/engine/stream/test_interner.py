@@ -57,13 +57,13 @@ def test_a_stream_of_ever_new_names_takes_no_more_memory(text: str, monkeypatch:
     monkeypatch.setattr("engine.stream.interner._LEAST_TEXTS", 256)
     monkeypatch.setattr("engine.stream.intake._LEAST_AT_ONCE", 64)
     whole, saving = engine_for(text), engine_for(text)
-    expected, told, sizes = [], [], []
+    expected, emitted, sizes = [], [], []
     for batch, watermark_ms in steps():
         expected += whole.process(batch, watermark_ms)
-        told.append(saving.process(batch, watermark_ms))
+        emitted.append(saving.process(batch, watermark_ms))
         sizes.append(saving.save()["engine"].num_rows)
     assert len(expected) > 100
-    assert [row for rows in told for row in rows] == expected
+    assert [row for rows in emitted for row in rows] == expected
     assert max(sizes) <= 1_500
     assert len(whole._interner) > 2_000
     assert len(saving._interner) <= 1_500

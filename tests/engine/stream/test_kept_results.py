@@ -62,7 +62,7 @@ class Kept:
 
     rows: Sequence[MatchRow]
     table: pa.Table
-    told: list[MatchRow]
+    emitted: list[MatchRow]
     copy: pa.Table
 
     @classmethod
@@ -73,7 +73,7 @@ class Kept:
     def check(self) -> None:
         assert self.table.equals(self.copy)
         assert table_of(self.rows).equals(self.copy)
-        assert [*self.rows] == self.told
+        assert [*self.rows] == self.emitted
 
 
 def table_of(rows: Sequence[MatchRow]) -> pa.Table:
@@ -102,15 +102,15 @@ def assert_kept(engine: Engine, kept: list[Kept]) -> None:
         last_ms = int(batch.t_lo_ms[-1])
         kept.append(Kept.of(engine.process(batch, last_ms)))
         state = engine.save()
-        saved.append((state, told(state)))
+        saved.append((state, emitted(state)))
     kept.append(Kept.of(engine.process(EventBatch.empty(), FOREVER_MS)))
-    assert sum(len(each.told) for each in kept) > 10
+    assert sum(len(each.emitted) for each in kept) > 10
     for each in kept:
         each.check()
     for state, before in saved:
-        assert told(state) == before
+        assert emitted(state) == before
 
 
-def told(state: dict[str, pa.Table]) -> str:
+def emitted(state: dict[str, pa.Table]) -> str:
     """As text: NaN does not equal itself."""
     return repr({part: table.to_pydict() for part, table in state.items()})

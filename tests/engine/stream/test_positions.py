@@ -36,29 +36,29 @@ def is_member(row: Row, key: tuple[float, ...]) -> bool:
 
 
 def of_definition(drawn: list[Row], start: int, keys: list[tuple[float, ...]]) -> dict[tuple[int, int], int]:
-    """(row, partition) -> place, of the rows from `start` on."""
+    """(row, partition) -> position, of the rows from `start` on."""
     found = {}
     for number, key in enumerate(keys):
         members = [at for at, row in enumerate(drawn) if is_member(row, key)]
-        found |= {(at - start, number): place for place, at in enumerate(members) if at >= start}
+        found |= {(at - start, number): position for position, at in enumerate(members) if at >= start}
     return found
 
 
 @settings(max_examples=examples(35), deadline=None)
 @given(st.lists(rows, max_size=14), st.integers(0, 14), st.booleans())
 def test_every_event_counts_in_every_partition_that_agrees(drawn: list[Row], cut: int, needs_whole: bool) -> None:
-    places = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+    positions = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
     for start, part in ((0, drawn[:cut]), (cut, drawn[cut:])):
         stream = columns(part)
-        before, known = places.ends(), len(places.keys)
-        places.begin(stream)
-        at = places.place(stream, np.ones(len(stream), np.bool_), 0, known)
-        found = dict(zip(zip(at.rows.tolist(), at.partition.tolist(), strict=True), at.place.tolist(), strict=True))
-        assert found == of_definition(drawn[: start + len(part)], start, places.keys.all())
-        assert (places.ends()[:known] == before + at.growth[:known]).all()
+        before, known = positions.ends(), len(positions.keys)
+        positions.begin(stream)
+        at = positions.assign(stream, np.ones(len(stream), np.bool_), 0, known)
+        found = dict(zip(zip(at.rows.tolist(), at.partition.tolist(), strict=True), at.position.tolist(), strict=True))
+        assert found == of_definition(drawn[: start + len(part)], start, positions.keys.all())
+        assert (positions.ends()[:known] == before + at.growth[:known]).all()
         again = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
-        again.restore(places.save())
-        places = again
+        again.restore(positions.save())
+        positions = again
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -68,27 +68,27 @@ def test_a_partition_is_an_event_with_the_whole_key_or_every_combination_of_valu
     ks = {k for name, k, _ in drawn if k is not None and "k" in HELD[name]}
     js = {j for name, _, j in drawn if j is not None and "j" in HELD[name]}
     for needs_whole, expected in ((True, whole), (False, {(k, j) for k in ks for j in js})):
-        places = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
-        places.begin(columns(drawn))
-        assert set(places.keys.all()) == expected
+        positions = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+        positions.begin(columns(drawn))
+        assert set(positions.keys.all()) == expected
 
 
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(rows, max_size=12), st.lists(rows, max_size=6))
 def test_forgotten_partitions_leave_the_others_where_they_were(drawn: list[Row], more: list[Row]) -> None:
-    places = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=True)
+    positions = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=True)
     stream = columns(drawn)
-    places.begin(stream)
-    places.place(stream, np.ones(len(stream), np.bool_), 0, 0)
-    kept = np.arange(0, len(places.keys), 2)
-    ends, keys = places.ends()[kept], [places.keys.key(number) for number in kept.tolist()]
-    places.keep(kept)
-    assert (places.ends() == ends).all()
+    positions.begin(stream)
+    positions.assign(stream, np.ones(len(stream), np.bool_), 0, 0)
+    kept = np.arange(0, len(positions.keys), 2)
+    ends, keys = positions.ends()[kept], [positions.keys.key(number) for number in kept.tolist()]
+    positions.keep(kept)
+    assert (positions.ends() == ends).all()
     stream = columns([row for row in more if row[0] != "Whole"])
-    places.begin(stream)
-    at = places.place(stream, np.ones(len(stream), np.bool_), 0, len(kept))
-    assert places.keys.all() == keys
-    assert (places.ends() == ends + at.growth).all()
+    positions.begin(stream)
+    at = positions.assign(stream, np.ones(len(stream), np.bool_), 0, len(kept))
+    assert positions.keys.all() == keys
+    assert (positions.ends() == ends + at.growth).all()
 
 
 def test_rows_that_were_forgotten_are_not_taken_for_others() -> None:
@@ -98,4 +98,4 @@ def test_rows_that_were_forgotten_are_not_taken_for_others() -> None:
     placed.keep(np.array([False, True, False, True]))
     at, is_there = placed.at(np.array([0, 1, 2, 3, 4]))
     assert is_there.tolist() == [False, True, False, True, False]
-    assert placed.place[at[is_there]].tolist() == [1, 3]
+    assert placed.position[at[is_there]].tolist() == [1, 3]

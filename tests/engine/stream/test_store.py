@@ -62,7 +62,7 @@ def test_the_rows_from_one_on(
 
 
 def test_a_state_without_places_is_read_where_they_are_needed() -> None:
-    """States of before had places for some queries alone."""
+    """States of before had positions for some queries alone."""
     interner = Interner()
     rows = [{"event_id": f"e{at}", "type": "AB"[at % 2], "t_lo_ms": at, "k": 1, "x": at} for at in range(6)]
     stream = StreamColumns(EventBatch.from_rows(rows, SCHEMA), interner)

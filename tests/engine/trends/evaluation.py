@@ -87,8 +87,8 @@ def check_overlaps(query: CompiledQuery, case: TrendCase) -> None:
         patch.setattr(overlaps, "LEAST_ENTRIES", 1)
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
     if query.resolved.query.having is None:
-        for room in (0, 1):
-            _check_bounds(query, case, whole, Limits(trend_overlap=room))
+        for capacity in (0, 1):
+            _check_bounds(query, case, whole, Limits(trend_overlap=capacity))
 
 
 def _check_bounds(query: CompiledQuery, case: TrendCase, whole: list[MatchRow], limits: Limits) -> None:
@@ -107,7 +107,7 @@ def _check_bounds(query: CompiledQuery, case: TrendCase, whole: list[MatchRow], 
 Told = dict[tuple[object, object], tuple[dict[str, Binding], int | None]]
 
 
-def told(rows: list[MatchRow]) -> Told:
+def emitted(rows: list[MatchRow]) -> Told:
     return {(row.window, row.key): (dict(row.bindings), row.n_events) for row in rows}
 
 
@@ -134,11 +134,11 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
         assert row.n_events is not None
         assert row.n_events >= len(shown)
         assert row_from_json(row.query, row_to_json(row)) == row
-    assert told(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == told(rows)
+    assert emitted(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == emitted(rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(intake, "PAIRS", 1)
-        assert told(evaluated(query, case.stream, SCHEMA, case.cuts)) == told(rows)
+        assert emitted(evaluated(query, case.stream, SCHEMA, case.cuts)) == emitted(rows)
 
 
-__all__ = ["Told", "check", "check_events", "check_overlaps", "evaluated", "shown", "told"]
+__all__ = ["Told", "check", "check_events", "check_overlaps", "emitted", "evaluated", "shown"]

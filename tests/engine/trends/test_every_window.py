@@ -26,7 +26,7 @@ COMPARE = {
 ALL_OF = "PATTERN A+ a WITHIN 10 ms SLIDE 5 ms HAVING {} RETURN COUNT(*) AS n, SUM(a.attr) AS total"
 
 
-def place(row: MatchRow) -> tuple[Any, ...]:
+def position(row: MatchRow) -> tuple[Any, ...]:
     return row.window, row.key
 
 
@@ -39,12 +39,12 @@ def test_its_rows_are_those_of_the_query_and_more(case: TrendCase) -> None:
         assume(False)
         raise
     wanted = every_window(query)
-    found = {place(row): row for row in evaluated(wanted, case.stream, SCHEMA)}
+    found = {position(row): row for row in evaluated(wanted, case.stream, SCHEMA)}
     rows = evaluated(query, case.stream, SCHEMA)
     if query.resolved.query.having is None:
         assert len(found) == len(rows)
     for row in rows:
-        values = found[place(row)].values
+        values = found[position(row)].values
         assert {name: values[name] for name in row.values} == pytest.approx(row.values, nan_ok=True)
         assert set(trend_numbers(wanted)) <= set(values)
         for threshold in trend_thresholds(query.resolved.query):

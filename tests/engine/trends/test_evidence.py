@@ -10,7 +10,7 @@ from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import QueryError
 from engine.reference.observed import observe
 from engine.trends.evidence import SAMPLED
-from tests.engine.trends.evaluation import check_events, evaluated, told
+from tests.engine.trends.evaluation import check_events, emitted, evaluated
 from tests.engine.trends.test_long_streams import N_EVENTS, long_stream
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase, trend_cases
 from tests.examples import examples
@@ -50,7 +50,7 @@ def test_of_many_events_both_ends_are_told() -> None:
         assert row.n_events == len(inside)
         assert row.bindings == {"A": tuple(dict.fromkeys([*inside[:SAMPLED], *inside[-SAMPLED:]]))}
     cuts = tuple(range(11, int(stream.t_lo_ms[-1]), 37))
-    assert told(evaluated(query, stream, SCHEMA, cuts, restarts=True)) == told(rows)
+    assert emitted(evaluated(query, stream, SCHEMA, cuts, restarts=True)) == emitted(rows)
     assert N_EVENTS > 20 * SAMPLED
 
 

@@ -102,10 +102,10 @@ def test_found_by_the_search(query: str, rows: tuple[dict[str, Any], ...]) -> No
         check_overlaps(compile_query(query, SCHEMA), TrendCase(query, rows, cuts))
 
 
-@pytest.mark.parametrize(("room", "n_ways_back"), [(3, 0), (2, 6), (1, 6), (0, 6)])
-def test_without_room_a_way_back_counts_and_the_row_says_so(room: int, n_ways_back: int) -> None:
+@pytest.mark.parametrize(("capacity", "n_ways_back"), [(3, 0), (2, 6), (1, 6), (0, 6)])
+def test_without_room_a_way_back_counts_and_the_row_says_so(capacity: int, n_ways_back: int) -> None:
     """Three events, of which one alone and two pairs; sequences of three have one each, or come back (A B A)."""
-    (row,) = evaluated(TWO, events(*[("A", 1, 3)] * 3), SCHEMA, limits=Limits(trend_overlap=room))
+    (row,) = evaluated(TWO, events(*[("A", 1, 3)] * 3), SCHEMA, limits=Limits(trend_overlap=capacity))
     assert row.values["count"] == pytest.approx(3 + 3 * 6 / 9 + (6 + n_ways_back) / 27, rel=1e-14)
     assert row.expected is (Expectation.UPPER_BOUND if n_ways_back else Expectation.EXPECTED)
 

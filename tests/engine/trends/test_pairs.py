@@ -71,8 +71,8 @@ LOOKED_AT = "COUNT(*), COUNT(A), SUM(A.attr), AVG(A.attr), MIN(A.attr), MAX(A.at
 )
 def test_worked_streams(pattern: str, where: str, clauses: str) -> None:
     """Conditions and absence that either part asks for, on the trends of both."""
-    asked = LOOKED_AT.replace("A.", "a.").replace("(A)", "(a)") if " a," in pattern else LOOKED_AT
-    query = compile_query(f"PATTERN {pattern} {where and f'WHERE {where}'} {clauses} RETURN {asked}", GOLDEN_SCHEMA)
+    requested = LOOKED_AT.replace("A.", "a.").replace("(A)", "(a)") if " a," in pattern else LOOKED_AT
+    query = compile_query(f"PATTERN {pattern} {where and f'WHERE {where}'} {clauses} RETURN {requested}", GOLDEN_SCHEMA)
     stream = golden_stream(LONG.replace("e3", "e3 b3 a3"), a1=5, a3=6, a4=4, a8=9)
     expected = shown(reference_output(query.resolved, stream))
     assert expected
@@ -221,7 +221,7 @@ def test_conditions_of_both_parts_on_the_same_neighbours_are_one() -> None:
     assert [len(reads.programs) for reads in plan.both.reads] == [1]
     plan = plan_of(f"PATTERN A+ p AND A+ q WHERE p.x < NEXT(p).x AND q.y < NEXT(q).y {CLAUSES}")
     assert plan.both is not None
-    assert [join.way for join in plan.both.joins] == [JoinWay.SCAN]
+    assert [join.way for join in plan.both.joins] == [JoinWay.DOMINANCE]
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def test_a_graph_for_the_trends_of_both_is_there_only_where_there_may_be_some(pa
 
 def test_explain_and_dot_tell_of_each_graph() -> None:
     query = compile_query(f"PATTERN A+ AND SEQ(A p, NOT C, A+ q) {CLAUSES}", SCHEMA)
-    told = query.explain()
-    assert "this is not AND of matches" in told
-    assert "part 2     SEQ(A p, !C, A+ q[])" in told
-    assert "without absent 0 before" in told.split("both  ")[1]
+    emitted = query.explain()
+    assert "this is not AND of matches" in emitted
+    assert "part 2     SEQ(A p, !C, A+ q[])" in emitted
+    assert "without absent 0 before" in emitted.split("both  ")[1]
     assert query.dot().count("subgraph") == 3
     assert "no trend is one of both parts" in compile_query(f"PATTERN A+ AND B+ {CLAUSES}", SCHEMA).explain()
 

@@ -95,22 +95,22 @@ def test_what_is_shared_is_told_and_is_what_an_engine_shares() -> None:
     ]
     compiled = queries(*texts)
     plans = {query.name: query.plan for query in compiled if isinstance(query.plan, TrendPlan)}
-    told = shared_by(plans)
-    assert told == {
+    emitted = shared_by(plans)
+    assert emitted == {
         "q0": Shared(("q1",), ("q5",), ("q2",)),
         "q1": Shared(("q0",), ("q5",), ("q2",)),
         "q2": Shared((), ("q5",), ("q0", "q1")),
         "q5": Shared((), ("q0", "q1", "q2")),
     }
-    assert told["q0"].explain() == (
+    assert emitted["q0"].explain() == (
         "shared     one graph with q1; one graph of several windows with q2; what is taken in of the stream with q5"
     )
-    assert told["q2"].explain() == (
+    assert emitted["q2"].explain() == (
         "shared     one graph of several windows with q0, q1; what is taken in of the stream with q5"
     )
     running = Engine(compiled, SCHEMA)
     assert n_sharing(running) == [3, 3, 3, 1, 1, 1, 1]
-    assert running.shared == told
+    assert running.shared == emitted
 
 
 def test_queries_of_one_key_share_whatever_of_it_they_group_by() -> None:
@@ -233,14 +233,14 @@ def test_statistics_are_those_of_each_query_alone() -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("told", [0, 1])
-def test_only_queries_that_people_are_told_of_have_events(told: int) -> None:
+@pytest.mark.parametrize("emitted", [0, 1])
+def test_only_queries_that_people_are_told_of_have_events(emitted: int) -> None:
     texts = [f"{PATTERN} RETURN COUNT(*)", f"{PATTERN} RETURN SUM(a.y) AS y"]
-    texts[told] += " ALERT warning 'found'"
+    texts[emitted] += " ALERT warning 'found'"
     compiled = queries(*texts)
     running = Engine(compiled, SCHEMA)
     assert n_sharing(running) == [2, 2]
     rows = by_query(running.process(events(0, 40), FOREVER_MS), compiled)
-    assert all(row.bindings and row.n_events for row in rows[f"q{told}"])
-    assert not any(row.bindings or row.n_events for row in rows[f"q{1 - told}"])
+    assert all(row.bindings and row.n_events for row in rows[f"q{emitted}"])
+    assert not any(row.bindings or row.n_events for row in rows[f"q{1 - emitted}"])
     assert rows == {query.name: list(Engine([query], SCHEMA).process(events(0, 40), FOREVER_MS)) for query in compiled}

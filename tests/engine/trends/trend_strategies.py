@@ -109,6 +109,19 @@ def _predicates(variables: list[str]) -> st.SearchStrategy[str]:
     return st.one_of(local, edge, edge, sums, scaled)
 
 
+def _two_inequalities(variables: list[str]) -> st.SearchStrategy[list[str]]:
+    """Two conjuncts on the same neighbours, each of values that are known one by one."""
+    earlier = st.sampled_from(["{}.x", "{}.y", "{}.x + 1", "2 * {}.y"])
+    later = st.sampled_from(["NEXT({}).x", "NEXT({}).y", "NEXT({}).x * 2 - 1"])
+    one = st.tuples(earlier, st.sampled_from(["<", "<=", ">", ">="]), later)
+
+    def conjuncts(v: str, w: str, both: list[tuple[str, str, str]]) -> list[str]:
+        return [f"{first.format(v)} {op} {second.format(w)}" for first, op, second in both]
+
+    name = st.sampled_from(variables)
+    return st.builds(conjuncts, name, name, st.lists(one, min_size=2, max_size=2))
+
+
 def _neighbours(variables: list[str]) -> st.SearchStrategy[str]:
     """Conjuncts on two events of one variable."""
     op = st.sampled_from(["<", "<=", ">", "!="])
@@ -146,14 +159,14 @@ def pair_cases(draw: st.DrawFn, max_events: int = 7) -> TrendCase:
     where = draw(st.lists(st.one_of(_predicates(variables), _neighbours(variables)), max_size=1))
     key = draw(st.sampled_from(["", "", "", "[g]", "[g, h]"]))
     group = draw(st.sampled_from(["", "", "GROUP BY g", "GROUP BY g, h"]))
-    asked = draw(st.lists(st.sampled_from(_returned(variables[0])), max_size=8, unique=True)) if is_alike else []
+    requested = draw(st.lists(st.sampled_from(_returned(variables[0])), max_size=8, unique=True)) if is_alike else []
     having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2"]))
     ends = f"{having} {draw(st.sampled_from(['', 'TIES SOURCE']))} {draw(st.sampled_from(['', '', 'EXACT']))}"
     conditions = " AND ".join([key, *where] if key else where)
     query = (
         f"PATTERN {both} {'WHERE ' + conditions if conditions else ''} {group} "
         f"WITHIN {draw(st.integers(8, 16))} SLIDE {draw(st.integers(2, 9))} {ends} "
-        f"RETURN {', '.join(dict.fromkeys([*asked, 'COUNT(*)']))}"
+        f"RETURN {', '.join(dict.fromkeys([*requested, 'COUNT(*)']))}"
     )
     rows = draw(_events(max_events, min_events=6, types="AAAABBBCD", has_null_keys=False))
     return TrendCase(query, rows, tuple(sorted(draw(st.sets(st.integers(0, 14), max_size=4)))))
@@ -176,11 +189,11 @@ def selecting_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
     key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
     group = draw(st.sampled_from(["", "", "", "GROUP BY g", "GROUP BY g, h"]))
     conditions = [draw(st.sampled_from(SELECTIVE)), *([key] if key else []), *where]
-    asked = draw(st.lists(st.sampled_from(_returned(draw(st.sampled_from(variables)))), max_size=8, unique=True))
+    requested = draw(st.lists(st.sampled_from(_returned(draw(st.sampled_from(variables)))), max_size=8, unique=True))
     ends = f"{draw(st.sampled_from(['', 'TIES SOURCE']))} {draw(st.sampled_from(['', '', '', 'EXACT']))}"
     query = (
         f"PATTERN {pattern} WHERE {' AND '.join(conditions)} {group} WITHIN {draw(st.integers(8, 16))} "
-        f"SLIDE {draw(st.integers(2, 9))} {ends} RETURN {', '.join(dict.fromkeys([*asked, 'COUNT(*)']))}"
+        f"SLIDE {draw(st.integers(2, 9))} {ends} RETURN {', '.join(dict.fromkeys([*requested, 'COUNT(*)']))}"
     )
     rows = draw(_events(max_events, min_events=4, types="AAAABBBCCD", has_null_keys=draw(st.booleans())))
     return TrendCase(query, rows, tuple(sorted(draw(st.sets(st.integers(0, 14), max_size=4)))))
@@ -301,12 +314,12 @@ def sharing_cases(draw: st.DrawFn, max_events: int = 9, max_width_ms: int = 0) -
     def query() -> str:
         within, slide = draw(st.sampled_from(windows))
         v = draw(st.sampled_from(variables))
-        asked = draw(st.lists(st.sampled_from(_returned(v)), min_size=1, max_size=4, unique=True))
+        requested = draw(st.lists(st.sampled_from(_returned(v)), min_size=1, max_size=4, unique=True))
         having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
-        told = draw(st.sampled_from(["", "", "ALERT warning 'found'"]))
+        emitted = draw(st.sampled_from(["", "", "ALERT warning 'found'"]))
         return (
             f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {draw(st.sampled_from(groups))} "
-            f"WITHIN {within} SLIDE {slide} {having} {ties} {exact} RETURN {', '.join(asked)} {told}"
+            f"WITHIN {within} SLIDE {slide} {having} {ties} {exact} RETURN {', '.join(requested)} {emitted}"
         )
 
     n_queries = draw(st.integers(2, 5))
@@ -327,7 +340,8 @@ def _returned(v: str) -> list[str]:
 def _queries(draw: st.DrawFn, patterns: Sequence[str], strategies: Sequence[str] = ("",)) -> str:
     pattern = draw(st.sampled_from(patterns))
     variables = _positive(pattern)
-    predicates = draw(st.lists(_predicates(variables), max_size=2))
+    of_any_kind = st.lists(_predicates(variables), max_size=2)
+    predicates = draw(st.one_of(of_any_kind, of_any_kind, _two_inequalities(variables)))
     keys = draw(st.sampled_from(["", "", "[g]", "[g, h]", "[h]", f"[{variables[0]}.x]"]))
     group = draw(st.sampled_from(["", "", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]))
     strategy = draw(st.sampled_from(strategies))
@@ -336,11 +350,11 @@ def _queries(draw: st.DrawFn, patterns: Sequence[str], strategies: Sequence[str]
     slide = draw(st.integers(1, 9))
     ties = draw(st.sampled_from(["", "TIES SOURCE"]))
     v = draw(st.sampled_from(variables))
-    asked = draw(st.lists(st.sampled_from(_returned(v)), min_size=1, unique=True))
+    requested = draw(st.lists(st.sampled_from(_returned(v)), min_size=1, unique=True))
     having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
     exact = draw(st.sampled_from(["", "", "EXACT", "EXACT 64 BITS"]))
     query = f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {group} WITHIN {within} SLIDE {slide}"
-    return f"{query} {having} {ties} {exact} RETURN {', '.join(asked)}"
+    return f"{query} {having} {ties} {exact} RETURN {', '.join(requested)}"
 
 
 @st.composite

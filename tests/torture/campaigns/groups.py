@@ -25,11 +25,12 @@ from sqlalchemy import select
 from app.commands.dashboard import free_port
 from app.replay.webhook_sink import listening
 from app.store import open_store
-from app.store.models import AlertRow, NotificationRow
+from app.store.models import AlertRow
 from tests.torture.campaign import Given, Verdict
 from tests.torture.inputs.growing_cluster import LATENESS, QUERIES, GrowingCluster
 from tests.torture.inputs.remote_sender import RemoteSender, sending
 from tests.torture.processes.lives import Lives, is_dead, lives
+from tests.torture.receivers.told_groups import Member, Told, keys_of, superseded_messages, wrong_messages
 
 N_KILLS, N_PER_S = 60, 1.5
 MOMENTS = ("any time", "delivery", "dispatch", "write")
@@ -63,17 +64,6 @@ ROUTE: dict[str, Any] = {
         {"matchers": ['alertname=~"lost.*|sick"'], "group_by": ["host"]},
     ],
 }
-
-
-@dataclass(frozen=True)
-class Told:
-    """A message, as its receiver has it."""
-
-    key: str
-    group: str
-    reason: str
-    alerts: frozenset[tuple[str, str]]
-    """(id, state)."""
 
 
 @dataclass
@@ -141,8 +131,7 @@ def followed(folder: Path, cluster: GrowingCluster) -> Iterator[Followed]:
 
 def _taking(one: Followed, name: str) -> Callable[[str, Any], None]:
     def take(key: str, payload: Any) -> None:
-        alerts = frozenset((alert["annotations"]["alert_id"], alert["status"]) for alert in payload["alerts"])
-        one.received[name].append(Told(key, payload["groupKey"], payload["notification_reason"], alerts))
+        one.received[name].append(Told.of(key, payload))
         with suppress(IndexError):
             one.before_answer.pop()()
 
@@ -304,22 +293,12 @@ def _of_messages(one: Followed, n_hot: int) -> Iterator[str]:
     names = {alert_id: f"{alert[0]} {alert[1]}" for alert_id, alert in alerts.items()}
     if (n := sum(alert[0] == "hot" for alert in alerts.values())) != n_hot:
         yield f"{n_hot} samples were taken that raise an alert, found {n} alerts"
-    superseded = superseded_keys(one)
+    stay = {alert_id for alert_id, alert in alerts.items() if alert[0] == "stays"}
+    superseded = superseded_of(one)
     for receiver, messages in one.received.items():
-        by_key: dict[str, Told] = {}
-        for told in messages:
-            if by_key.setdefault(told.key, told) != told:
-                yield f"{receiver}: key {told.key} stands for several messages"
-        keys: dict[tuple[str, str], set[str]] = {}
-        for told in by_key.values():
-            for member in told.alerts:
-                keys.setdefault(member, set()).add(told.key)
-        yield from _of_news(receiver, list(by_key.values()), names)
-        for (alert_id, state), of in sorted(keys.items()):
-            # A group says again what goes on in it, and what is over as long as it was not known to be heard.
-            is_alone = receiver in ("each", "on-call") or alerts[alert_id][0] == "stays"
-            if is_alone and len(of - superseded) > 1:
-                yield f"{receiver}: {names[alert_id]} {state} under {len(of)} keys"
+        by_itself = alerts if receiver in ("each", "on-call") else stay
+        yield from wrong_messages(receiver, messages, names, superseded, by_itself.__contains__)
+        keys = keys_of(messages)
         for alert_id, alert in alerts.items():
             query, state, incident = alert[0], alert[4], alert[7]
             wanted = {
@@ -337,21 +316,6 @@ def _of_messages(one: Followed, n_hot: int) -> Iterator[str]:
                 yield f"{receiver} believes that {names[alert_id]} fires"
 
 
-def _of_news(receiver: str, messages: list[Told], names: Mapping[str, str]) -> Iterator[str]:
-    """Each message of a group has something that those before it have not, and nothing ends before it began."""
-    before: dict[str, set[tuple[str, str]]] = {}
-    for told in messages:
-        seen = before.setdefault(told.group, set())
-        if not told.alerts - seen:
-            yield f"{receiver}: {told.group} is told the same again as {told.reason!r}, key {told.key}"
-        for alert_id, state in told.alerts:
-            if state == "firing" and (alert_id, "resolved") in seen:
-                yield f"{receiver}: {names.get(alert_id)} fires after its end"
-            if state == "resolved" and (alert_id, "firing") not in seen:
-                yield f"{receiver}: {names.get(alert_id)} is over, and was never told to fire"
-        seen |= told.alerts
-
-
 def alerts_of(one: Followed) -> dict[str, Alert]:
     """By id: query, key, start, end, state, matches, summary, the incident that it is part of."""
     columns = ("query", "key_text", "start_ms", "end_ms", "state", "n_matches", "summary", "incident_id")
@@ -360,16 +324,13 @@ def alerts_of(one: Followed) -> dict[str, Alert]:
         return {alert_id: tuple(values) for alert_id, *values in found}
 
 
-def superseded_keys(one: Followed) -> set[str]:
-    """Messages that were not known to be taken when the next one of their group told it in their place."""
-    with open_store(one.store_url, durable=False) as store, store.engine.connect() as connection:
-        found = connection.execute(
-            select(NotificationRow.idempotency_key).where(NotificationRow.status.not_in(("pending", "delivered")))
-        )
-        return set(found.scalars())
+def superseded_of(one: Followed) -> dict[str, frozenset[Member]]:
+    """As superseded_messages, of its store."""
+    with open_store(one.store_url, durable=False) as store:
+        return superseded_messages(store)
 
 
 def retold(one: Followed) -> int:
     """How many of these were taken nevertheless."""
     taken = {told.key for messages in one.received.values() for told in messages}
-    return len(taken & superseded_keys(one))
+    return len(taken & superseded_of(one).keys())

@@ -15,6 +15,7 @@ from typing import Any
 
 from app.replay.webhook_sink import listening
 from tests.collectors.histories import T0, end_records, history, map_records, reduce_records, start_records
+from tests.torture.receivers.told_groups import Told
 
 LOG = "yarn-yarn-resourcemanager-rm.log"
 LATENESS = "2 s"
@@ -106,8 +107,21 @@ def line(at_ms: int, message: str) -> str:
     return f"{time_text},{at_ms % 1000:03} INFO org.apache.hadoop.yarn.rmnode.RMNodeImpl: {message}\n"
 
 
-def configure(folder: Path, cluster: GrowingCluster, receiver_url: str, *, retention: str) -> Path:
-    """A configuration for `clustercep run` in a folder of its own; returns its file."""
+ROUTE: dict[str, Any] = {
+    "receiver": "ops",
+    "group_by": ["alertname"],
+    "group_wait": "200ms",
+    "group_interval": "1s",
+    "repeat_interval": "4h",
+    "routes": [{"matchers": ['alertname="lost-after"'], "group_by": ["..."]}],
+}
+"""Alerts of one query are told together, those of `lost-after` each alone."""
+
+
+def configure(
+    folder: Path, cluster: GrowingCluster, receiver_url: str, *, retention: str, routed: bool = False
+) -> Path:
+    """A configuration for `clustercep run` in a folder of its own, with ROUTE if `routed`; returns its file."""
     (folder / "queries").mkdir(parents=True)
     for name, text in QUERIES.items():
         (folder / f"queries/{name}.cep").write_text(text)
@@ -122,7 +136,7 @@ def configure(folder: Path, cluster: GrowingCluster, receiver_url: str, *, reten
             "job_history": {**source, "directories": [str(cluster.histories)]},
         },
         "store": {"directory": "store", "retention": {"notifications": retention, "late_events": retention}},
-        "alerting": {"receivers": {"ops": receiver}},
+        "alerting": {"receivers": {"ops": receiver}, **({"route": ROUTE} if routed else {})},
         "log": {"format": "json"},
         "web": {"enabled": False},
     }
@@ -141,7 +155,9 @@ class Inbox:
     def __init__(self) -> None:
         self.url = ""
         self.received: list[tuple[str, str, str]] = []
-        """Idempotency-Key, state, id of the alert."""
+        """Idempotency-Key, state, id of the alert, of each alert of a message."""
+        self.messages: list[Told] = []
+        """The same by message."""
         self.before_answer = threading.Event()
         """Set: the next message is told to `taken` before it is answered."""
         self._lock = threading.Lock()
@@ -149,9 +165,10 @@ class Inbox:
 
     def take(self, key: str, payload: Any) -> None:
         """One message."""
-        (alert,) = payload["alerts"]
+        told = Told.of(key, payload)
         with self._lock:
-            self.received.append((key, alert["status"], alert["annotations"]["alert_id"]))
+            self.messages.append(told)
+            self.received += [(key, state, alert_id) for alert_id, state in sorted(told.alerts)]
             is_awaited = self.before_answer.is_set()
             self.before_answer.clear()
         if is_awaited:

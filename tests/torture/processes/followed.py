@@ -36,10 +36,11 @@ class Followed:
 
 
 @contextmanager
-def followed(folder: Path, cluster: GrowingCluster, retention: str) -> Iterator[Followed]:
-    """A folder with a configuration, and a receiver on loopback; `retention`: of messages and late events."""
+def followed(folder: Path, cluster: GrowingCluster, retention: str, *, routed: bool = False) -> Iterator[Followed]:
+    """A folder with a configuration, and a receiver on loopback; `retention`: of messages and late events; `routed`:
+    with routes."""
     with inbox() as received:
-        yield Followed(folder, received, configure(folder, cluster, received.url, retention=retention))
+        yield Followed(folder, received, configure(folder, cluster, received.url, retention=retention, routed=routed))
 
 
 def until_stepped(one: Followed, pid: int) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 from app.alerting.delivery import Courier, endpoint_of
@@ -21,7 +22,7 @@ from app.clock import SystemClock
 from app.settings import Receiver
 from app.store import open_store
 from tests.slow_servers import serving
-from tests.torture.receivers.kinds import APPRISE_S, KINDS, N_ALERTS, WELL_S, Peer, fire, receiver_at
+from tests.torture.receivers.kinds import APPRISE_S, KINDS, N_TOLD, WELL_S, Peer, fire, receiver_at
 
 STAGES = ("connected", "taken", "answered")
 N_DEATHS = 2
@@ -74,28 +75,29 @@ class Killed:
     """Messages that came once more."""
     n_left: int
     """Messages that are not delivered in the end."""
+    routed: bool = False
 
     def failures(self) -> list[str]:
         """Which rules do not hold."""
-        what = f"{self.kind}, killed when it has {self.stage}"
+        what = f"{self.kind}, killed when it has {self.stage}{', told of groups' if self.routed else ''}"
         found = []
         if self.n_killed != N_DEATHS:
             found.append(f"{what}: {self.n_killed} deaths; expected {N_DEATHS}")
-        if self.n_told != N_ALERTS or self.n_left:
-            found.append(f"{what}: {self.n_told} different messages, {self.n_left} left; expected {N_ALERTS} and none")
+        if self.n_told != N_TOLD or self.n_left:
+            found.append(f"{what}: {self.n_told} different messages, {self.n_left} left; expected {N_TOLD} and none")
         if self.n_again > N_DEATHS:
             found.append(f"{what}: {self.n_again} came again; expected {N_DEATHS} at most, one for each death")
         return found
 
 
-def tried_kills(kind: str, stage: str, folder: Path) -> Killed:
-    """One kind, one stage: so many lives that end there, and one that tells what is left."""
+def tried_kills(kind: str, stage: str, folder: Path, *, routed: bool = False) -> Killed:
+    """One kind, one stage: so many lives that end there, and one that tells what is left; `routed`: in groups."""
     folder.mkdir(parents=True)
     store_url = f"sqlite:///{folder / 'store.db'}"
     peer = DeadlyPeer(None, is_smtp=kind == "email", stage=stage)
     with serving(peer.serve) as url:
         with open_store(store_url) as store:
-            fire(store, _receiver(kind, url))
+            fire(store, _receiver(kind, url), routed=routed)
         for _ in range(N_DEATHS + 1):
             with peer.lock:  # it is known before it can ask
                 life = subprocess.Popen([sys.executable, "-m", "tests.torture.receivers.kills", store_url, kind, url])
@@ -108,7 +110,7 @@ def tried_kills(kind: str, stage: str, folder: Path) -> Killed:
     with open_store(store_url) as store:
         n_left = sum(n.status != "delivered" for n in store.notifications())
     told = set(peer.taken)
-    return Killed(kind, stage, peer.n_killed, len(told), len(peer.taken) - len(told), n_left)
+    return Killed(kind, stage, peer.n_killed, len(told), len(peer.taken) - len(told), n_left, routed)
 
 
 def _receiver(kind: str, url: str) -> Receiver:
@@ -116,12 +118,11 @@ def _receiver(kind: str, url: str) -> Receiver:
 
 
 def all_kills(folder: Path, is_over: Callable[[], bool] = lambda: False) -> Iterator[Killed]:
-    """Each kind at each stage."""
-    for kind in KINDS:
-        for stage in STAGES:
-            if is_over():
-                return
-            yield tried_kills(kind, stage, folder / f"{kind}-{stage}")
+    """Each kind at each stage, alert by alert and in groups."""
+    for kind, stage, routed in product(KINDS, STAGES, (False, True)):
+        if is_over():
+            return
+        yield tried_kills(kind, stage, folder / f"{kind}-{stage}-{routed}", routed=routed)
 
 
 def _tell(store_url: str, kind: str, url: str) -> None:

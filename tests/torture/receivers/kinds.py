@@ -1,8 +1,8 @@
 """Every kind of receiver, against a service that answers 429, 5xx and redirects, hangs, or closes, and then is well.
 
-What is told is that alerts fire, by the real outbox and courier on an injected clock, over real
-connections. Nothing is given up but what is answered with a redirect, which is followed by nobody; what was refused is
-told when the service is well.
+What is told is that alerts fire, each by itself or in groups, by the real outbox, dispatcher and courier on an injected
+clock, over real connections. Nothing is given up but what is answered with a redirect, which is followed by nobody;
+what was refused is told when the service is well.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from app.alerting.delivery import Courier, endpoint_of
+from app.alerting.dispatch.dispatcher import Dispatcher
+from app.alerting.dispatch.routes import Routing
+from app.alerting.dispatch.settings import RouteSettings
+from app.alerting.dispatch.telling import Telling
 from app.alerting.recording.recorder import Recorder
 from app.clock import SetClock
 from app.settings import Alerting, Receiver
@@ -24,7 +29,7 @@ from tests.app.alerting_fixtures import FakeMatch, kept, options
 from tests.slow_servers import serving, wait_for_hang_up
 
 T0_MS = 1_700_000_000_000
-N_ALERTS, N_REFUSALS = 2, 2
+N_TOLD, N_REFUSALS = 2, 2
 TIMEOUT_S, WELL_S = 0.5, 30.0
 """Of an attempt, while it is not well and when it is."""
 APPRISE_S = 15.0
@@ -42,13 +47,13 @@ class Peer:
     is_smtp: bool = False
     elsewhere: str = ""
     """Where a redirect leads."""
-    n_asked: int = 0
+    n_requested: int = 0
     taken: list[bytes] = field(default_factory=list)
     """Bodies, and mails."""
 
     def serve(self, connection: socket.socket) -> None:
         """One connection."""
-        self.n_asked += 1
+        self.n_requested += 1
         connection.settimeout(WELL_S)
         if self.harm == "closes":
             return
@@ -136,12 +141,13 @@ class Seen:
     n_waiting: int
     n_followed: int
     """Requests at where redirects lead to."""
+    routed: bool = False
 
     def failures(self) -> list[str]:
         """Which rules do not hold."""
-        what = f"{self.kind}, a service that {self.harm}"
+        what = f"{self.kind}, a service that {self.harm}{', told of groups' if self.routed else ''}"
         is_refused = self.harm == "redirect" and self.kind not in ("email", "apprise")
-        told, given_up = (0, N_ALERTS) if is_refused else (N_ALERTS, 0)
+        told, given_up = (0, N_TOLD) if is_refused else (N_TOLD, 0)
         found = []
         if self.n_followed:
             found.append(f"{what}: {self.n_followed} requests came to where it leads; expected none")
@@ -154,8 +160,8 @@ class Seen:
         return found
 
 
-def tried_kind(kind: str, harm: str, folder: Path) -> Seen:
-    """One kind, one harm."""
+def tried_kind(kind: str, harm: str, folder: Path, *, routed: bool = False) -> Seen:
+    """One kind, one harm; `routed`: alerts are told in groups."""
     clock, peer = SetClock(T0_MS), Peer(harm, is_smtp=kind == "email")
     trap = Peer(None)
     folder.mkdir(parents=True)
@@ -167,22 +173,23 @@ def tried_kind(kind: str, harm: str, folder: Path) -> Seen:
         for name, seconds in (("not well", TIMEOUT_S), ("well", WELL_S)):
             known = receiver_at(kind, url, APPRISE_S if kind == "apprise" else seconds)
             if name == "not well":
-                fire(store, known)
+                fire(store, known, routed=routed)
             else:
                 peer.harm = None
             courier = Courier(store, endpoint_of("ops", known, ""), clock, draw=lambda: 0.0)
             for _ in range(MOST_ROUNDS):
                 courier.deliver_pending()
                 wait_ms = courier.wait_ms()
-                if wait_ms is None or (peer.harm is not None and peer.n_asked >= N_REFUSALS):
+                if wait_ms is None or (peer.harm is not None and peer.n_requested >= N_REFUSALS):
                     break
                 clock.advance_to(clock.now_ms() + wait_ms)
             if name == "not well":
-                n_refused = peer.n_asked
+                n_refused = peer.n_requested
         messages = store.notifications()
     return Seen(
         kind, harm, len(messages), n_refused, len(set(peer.taken)),
-        sum(n.status == "failed" for n in messages), sum(n.status == "pending" for n in messages), trap.n_asked,
+        sum(n.status == "failed" for n in messages), sum(n.status == "pending" for n in messages),
+        trap.n_requested, routed,
     )  # fmt: skip
 
 
@@ -197,20 +204,24 @@ def receiver_at(kind: str, url: str, timeout_s: float) -> Receiver:
     return read.receivers["ops"]
 
 
-def fire(store: Store, known: Receiver) -> None:
-    """Messages of so many alerts for this receiver."""
-    matches = [FakeMatch(T0_MS - 9, T0_MS - 8, key=(("task_id", f"t{n}"),)) for n in range(N_ALERTS)]
+def fire(store: Store, known: Receiver, *, routed: bool = False) -> None:
+    """N_TOLD messages of alerts for this receiver; `routed`: each of a group of two."""
+    hosts = [f"n{n}" for n in range(N_TOLD)]
+    keys = [(("host", host), ("task_id", f"t{n}")) for host in hosts for n in range(2 if routed else 1)]
+    matches = [FakeMatch(T0_MS - 9, T0_MS - 8, key=key) for key in keys]
+    route = RouteSettings.model_validate({"receiver": "ops", "group_by": ["host"], "group_wait": "0s"})
+    routing = Routing.of(Alerting(receivers={"ops": known}, route=route)) if routed else None
     with store.transaction() as writer:
-        Recorder(options(ops=known), writer, kept, T0_MS).live(matches, 0)
+        Recorder(replace(options(ops=known), routing=routing), writer, kept, T0_MS).live(matches, 0)
+    Dispatcher(store, Telling(routing, {"ops": known}), SetClock(T0_MS)).dispatch_due()
 
 
 def all_kinds(folder: Path, is_over: Callable[[], bool] = lambda: False) -> Iterator[Seen]:
-    """Each kind with each harm."""
-    for kind in KINDS:
-        for harm in HARMS:
-            if is_over():
-                return
-            yield tried_kind(kind, harm, folder / f"{kind}-{harm}")
+    """Each kind with each harm, alert by alert and in groups."""
+    for kind, harm, routed in product(KINDS, HARMS, (False, True)):
+        if is_over():
+            return
+        yield tried_kind(kind, harm, folder / f"{kind}-{harm}-{routed}", routed=routed)
 
 
 __all__ = ["HARMS", "KINDS", "Peer", "Seen", "all_kinds", "fire", "receiver_at", "tried_kind"]

@@ -35,7 +35,7 @@ _SPARSE = 16
 
 
 def coded(ids: IdColumn, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
-    """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them.
+    """The ids of the rows in all groups, each once, and for each group (m,) the positions of its rows' ids among them.
 
     Where so many stand so close together, these are all ids from the first to the last one: nothing is looked up.
     """
@@ -43,20 +43,20 @@ def coded(ids: IdColumn, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array
     low, high = min(span[0] for span in spans), max(span[1] for span in spans)
     n = sum(map(len, groups))
     if high - low < n:
-        found = [room_for(np.int32, len(rows)) for rows in groups]
+        found = [capacity_for(np.int32, len(rows)) for rows in groups]
         for rows, codes in zip(groups, found, strict=True):
             np.subtract(rows, low, out=codes, casting="unsafe")  # small: the span is less than the rows
         return ids.between(low, high + 1), found
     if high - low < _MOST_SPAN or high - low < _SPARSE * n:
         number_of = np.full(high - low + 1, -1, np.int32)
         distinct, n_distinct = np.empty(min(len(number_of), n), np.int64), 0
-        found = [room_for(np.int32, len(rows)) for rows in groups]
+        found = [capacity_for(np.int32, len(rows)) for rows in groups]
         for rows, codes in zip(groups, found, strict=True):
             n_distinct = number_rows(rows, low, number_of, codes, distinct, n_distinct)
         distinct = distinct[:n_distinct]
     else:
-        distinct, places = np.unique(np.concatenate(groups), return_inverse=True)
-        found = np.split(places.astype(np.int32), np.cumsum([len(rows) for rows in groups[:-1]]))
+        distinct, positions = np.unique(np.concatenate(groups), return_inverse=True)
+        found = np.split(positions.astype(np.int32), np.cumsum([len(rows) for rows in groups[:-1]]))
     if high - low < _FEW_TOGETHER:
         return ids.between(low, high + 1).take(column_of(distinct - low)), found
     whole = ids.whole()
@@ -76,8 +76,8 @@ def id_lists(dictionary: pa.Array, offsets: Int64Array | Int32Array, codes: Int3
 def id_each(dictionary: pa.Array, codes: Int32Array) -> pa.Array:
     """A list of one id per row: dictionary[codes[k]]."""
     values = pa.DictionaryArray.from_arrays(column_of(codes), dictionary, safe=False)
-    places = _PLACES.first(len(codes) + 1).buffers()[1]
-    return pa.Array.from_buffers(_LISTS, len(codes), [None, places], children=[values])
+    positions = _POSITIONS.first(len(codes) + 1).buffers()[1]
+    return pa.Array.from_buffers(_LISTS, len(codes), [None, positions], children=[values])
 
 
 def certainty(n: int) -> pa.Array:
@@ -85,7 +85,7 @@ def certainty(n: int) -> pa.Array:
     return _ONES.first(n)
 
 
-def room_for(kind: type[Numbers], *shape: int) -> npt.NDArray[Numbers]:
+def capacity_for(kind: type[Numbers], *shape: int) -> npt.NDArray[Numbers]:
     """An array that is to be filled and becomes part of a table: large ones are Arrow's memory, which it uses again,
     where the C library returns it to the system and a page that is written first costs more than what is written."""
     n_bytes = math.prod(shape) * np.dtype(kind).itemsize
@@ -110,7 +110,7 @@ class _Constant:
         return column.slice(0, n)
 
 
-_PLACES = _Constant(lambda n: np.arange(n, dtype=np.int32))
+_POSITIONS = _Constant(lambda n: np.arange(n, dtype=np.int32))
 _ONES = _Constant(np.ones)
 
 

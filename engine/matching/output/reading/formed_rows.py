@@ -155,7 +155,7 @@ class FormedRows(ChunkedRows):
         if collapsing is None:
             return [None] * n, [True] * n
         found = candidates_of(self._matches, formed.behind(), formed.n_behind, collapsing)
-        ids = self._matches.events.ids.take(pa.array(found.places)).to_pylist()
+        ids = self._matches.events.ids.take(pa.array(found.positions)).to_pylist()
         return [self._named(found, row, ids) for row in range(n)], found.exact.tolist()
 
     def _named(self, found: Candidates, row: int, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -171,7 +171,7 @@ class FormedRows(ChunkedRows):
 
 
 def bindings_of(variables: Sequence[BoundVariable], matches: Matches, shown: ListedMatches) -> list[dict[str, Binding]]:
-    """The bindings of each of these matches, whose rows are places in `matches.events`."""
+    """The bindings of each of these matches, whose rows are positions in `matches.events`."""
     if shown.iterations is not None:
         ids = matches.events.ids.take(pa.array(shown.rows)).to_pylist()
         components, offsets = shown.components.tolist(), shown.offsets.tolist()

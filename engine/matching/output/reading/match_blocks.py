@@ -20,7 +20,15 @@ from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
 from engine.kernels.pairs.reading import fill_lists, list_lengths, of_pairs
 from engine.matching.output.match_row import MatchRow
-from engine.matching.output.reading.arrow import MOST_IN_LIST, Int32Array, certainty, coded, id_each, id_lists, room_for
+from engine.matching.output.reading.arrow import (
+    MOST_IN_LIST,
+    Int32Array,
+    capacity_for,
+    certainty,
+    coded,
+    id_each,
+    id_lists,
+)
 from engine.matching.output.rows import RowBlock
 from engine.plan.model import Plan
 from engine.stream.store import StoredEvents
@@ -50,7 +58,7 @@ class OneByOne(RowBlock):
 
     def __getitem__(self, at: int | slice) -> MatchRow | OneByOne:
         if not isinstance(at, slice):
-            return self._row(place_of(at, len(self)))
+            return self._row(position_of(at, len(self)))
         start, stop, step = at.indices(len(self))
         return self.chosen(slice(start, max(start, stop)) if step == 1 else np.arange(start, stop, step))
 
@@ -125,14 +133,14 @@ class MatchBlock(OneByOne):
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         n = len(self)
-        depth, offsets = np.empty(len(self.node_parent), np.int32), room_for(np.int32, n + 1)
+        depth, offsets = np.empty(len(self.node_parent), np.int32), capacity_for(np.int32, n + 1)
         n_single = self.plan.n_steps - 1
         longest, n_members = list_lengths(
             self.node_parent, self.match_node, self.match_pair, self._ends_apart, n_single, MOST_IN_LIST, depth, offsets
         )  # fmt: skip
         if n_members > MOST_IN_LIST:
             return pa.concat_tables([self.chosen(slice(n // 2)).to_arrow(), self.chosen(slice(n // 2, n)).to_arrow()])
-        partition, first_ms, last_ms = (room_for(np.int64, n) for _ in range(3))
+        partition, first_ms, last_ms = (capacity_for(np.int64, n) for _ in range(3))
         of_pairs(self.match_pair, self.pairs, self.pair_lo_ms, self.pair_hi_ms, partition, first_ms, last_ms)
         columns = {
             "key": self.source.keys_as_arrow(partition),
@@ -150,7 +158,7 @@ class MatchBlock(OneByOne):
         lasts = np.ascontiguousarray(self.pairs[:, 1])
         dictionary, (node_code, last_code) = coded(self.source.known, self.node_row, lasts)
         path, codes = np.empty((2, longest + 2), np.int32)
-        members, singles = room_for(np.int32, int(offsets[-1])), room_for(np.int32, n_steps, n)
+        members, singles = capacity_for(np.int32, int(offsets[-1])), capacity_for(np.int32, n_steps, n)
         fill_lists(
             self.node_parent, node_code, depth, self.match_node, self.match_pair, self._ends_apart, last_code, kleene,
             n_steps - 1 - kleene, offsets, path, codes, members, singles,
@@ -188,7 +196,7 @@ class MatchBlock(OneByOne):
         return self.source.texts(np.concatenate((self.node_row, lasts)))
 
 
-def place_of(at: int, n: int) -> int:
+def position_of(at: int, n: int) -> int:
     """A row's number from 0 on, negative ones counted from the end; raises IndexError beyond them."""
     number = at + n if at < 0 else at
     if not 0 <= number < n:
@@ -214,4 +222,4 @@ def values_of(plan: Plan, source: StoredEvents, numbers: Float64Array) -> dict[s
     return {r.name: source.value(float(v), r.type) for r, v in zip(plan.returns, numbers, strict=True)}
 
 
-__all__ = ["MatchBlock", "OneByOne", "bound_ids_of", "place_of", "values_of"]
+__all__ = ["MatchBlock", "OneByOne", "bound_ids_of", "position_of", "values_of"]

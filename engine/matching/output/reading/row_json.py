@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from engine.matching.output.match_row import Binding, EventPlace, Expectation, MatchRow, RowEnds
+from engine.matching.output.match_row import Binding, EventPosition, Expectation, MatchRow, RowEnds
 from engine.uncertainty.possibilities import Possibilities
 
 
@@ -29,14 +29,14 @@ def row_to_json(row: MatchRow) -> dict[str, Any]:
         "expected": None if row.expected is None else str(row.expected),
         "possible": None if row.possible is None else row.possible.to_json(),
         "ends": row.ends,
-        "place": row.place,
+        "place": row.position,
     }
 
 
 def row_from_json(query: str, found: Mapping[str, Any]) -> MatchRow:
     """The row of this query that `row_to_json` wrote."""
     candidates, window, possible = found["candidates"], found["window"], found["possible"]
-    ends, place, expected = found.get("ends"), found.get("place"), found.get("expected")
+    ends, position, expected = found.get("ends"), found.get("place"), found.get("expected")
     return MatchRow(
         query=query,
         key=tuple((name, value) for name, value in found["key"]),
@@ -56,7 +56,7 @@ def row_from_json(query: str, found: Mapping[str, Any]) -> MatchRow:
         expected=None if expected is None else Expectation(expected),
         possible=None if possible is None else Possibilities.from_json(possible),
         ends=None if ends is None else RowEnds(*ends),
-        place=None if place is None else (_place(place[0]), _place(place[1])),
+        position=None if position is None else (_position(position[0]), _position(position[1])),
     )
 
 
@@ -65,7 +65,7 @@ def plain(value: Any) -> object:
     return value.item()
 
 
-def _place(saved: Iterable[Any]) -> EventPlace:
+def _position(saved: Iterable[Any]) -> EventPosition:
     lo_ms, rank, seq, event_id = saved
     return lo_ms, rank, seq, event_id
 

@@ -68,10 +68,10 @@ def rows_schema(resolved: ResolvedQuery) -> pa.Schema:
     """
     if resolved.is_trend:
         return trend_schema(resolved)
-    asked = resolved.query
+    requested = resolved.query
     key = [(name, resolved.schema.attributes[name].arrow) for name in resolved.key]
     bound = [(v.name, _lists(len(v.list_path))) for v in resolved.variables.values() if not v.negated]
-    returned = zip(asked.returns, resolved.return_types, strict=True)
+    returned = zip(requested.returns, resolved.return_types, strict=True)
     values = [(item.name, kind.arrow) for item, kind in returned]
     fields: list[tuple[str, pa.DataType]] = [
         ("key", pa.struct(key)),
@@ -82,13 +82,13 @@ def rows_schema(resolved: ResolvedQuery) -> pa.Schema:
         ("values", pa.struct(values)),
         ("capped", pa.bool_()),
     ]
-    if asked.output in _OF_SEVERAL:
+    if requested.output in _OF_SEVERAL:
         fields += [("count", pa.int64()), ("count_exact", pa.bool_())]
         fields += [("at_least_one_low", pa.float64()), ("at_least_one_high", pa.float64())]
-    if asked.output is ast.Output.COLLAPSED:
+    if requested.output is ast.Output.COLLAPSED:
         flat = [(name, _lists(0)) for name, _ in bound]
         fields += [("candidates", pa.struct(flat)), ("exact", pa.bool_())]
-    if asked.slide_ms is not None or asked.open_on is not None:
+    if requested.slide_ms is not None or requested.open_on is not None:
         fields += [("window_start_ms", pa.int64()), ("window_end_ms", pa.int64())]
     return pa.schema([(name, kind) for name, kind in fields if not pa.types.is_struct(kind) or kind.num_fields])
 
@@ -156,7 +156,7 @@ def _one_by_one(rows: Sequence[Row], schema: pa.Schema, at_least_one: Sure) -> p
     def bound(of: Mapping[str, Binding] | None, kinds: pa.StructType) -> dict[str, Any] | None:
         return None if of is None else {k.name: _at_depth(of[k.name], k.type) for k in kinds if k.name in of}
 
-    told: dict[str, Callable[[Any], Any]] = {
+    readers: dict[str, Callable[[Any], Any]] = {
         "key": lambda row: dict(row.key),
         "first_ms": lambda row: row.first_lo_ms,
         "last_ms": lambda row: row.last_hi_ms,
@@ -174,7 +174,7 @@ def _one_by_one(rows: Sequence[Row], schema: pa.Schema, at_least_one: Sure) -> p
         "at_least_one_high": [None if known is None else known[1] for known in sure],
     }
     for name in set(schema.names) - set(columns):
-        of = told.get(name, attrgetter(name))
+        of = readers.get(name, attrgetter(name))
         columns[name] = [of(row) for row in found]
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 

@@ -51,9 +51,9 @@ def trend_schema(resolved: ResolvedQuery) -> pa.Schema:
 
 def _is_large(item: ast.ReturnItem, kind: AttributeType) -> bool:
     nodes = tuple(ast.walk(item.expression))
-    asked = {node.function for node in nodes if isinstance(node, ast.TrendAggregate)}
+    requested = {node.function for node in nodes if isinstance(node, ast.TrendAggregate)}
     is_calculated = any(isinstance(node, ast.Arithmetic | ast.Negative) for node in nodes)
-    return kind.is_number and bool(asked & {"count", "sum"} or is_calculated)
+    return kind.is_number and bool(requested & {"count", "sum"} or is_calculated)
 
 
 def trend_table(resolved: ResolvedQuery, rows: Sequence[TrendRow]) -> pa.Table:

@@ -39,22 +39,22 @@ def fresh(kernel: Any) -> Any:
 def test_a_kernel_runs_as_python_and_is_asked_for_once_per_types(
     run_by: Callable[[NeededKernels], None], without_cache: None
 ) -> None:
-    asked: list[Kernel] = []
-    run_by(NeededKernels(asked.append))
+    requested: list[Kernel] = []
+    run_by(NeededKernels(requested.append))
     kernel = fresh(widen)
     into = np.empty(3)
     for values in (np.arange(3), np.arange(1, 4), np.arange(3) > 1):
         kernel(values, into)
-    assert [(found.module, found.name) for found in asked] == 2 * [(widen.py_func.__module__, "widen")]
-    assert [str(found.types[0]) for found in asked] == ["array(int64, 1d, C)", "array(bool, 1d, C)"]
+    assert [(found.module, found.name) for found in requested] == 2 * [(widen.py_func.__module__, "widen")]
+    assert [str(found.types[0]) for found in requested] == ["array(int64, 1d, C)", "array(bool, 1d, C)"]
     assert kernel.signatures == []
     assert into.tolist() == [0, 0, 1]
-    assert asked[0].dispatcher() is widen
+    assert requested[0].dispatcher() is widen
 
 
 def test_what_a_kernel_calls_is_not_asked_for(run_by: Callable[[NeededKernels], None], without_cache: None) -> None:
-    asked: list[Kernel] = []
-    run_by(NeededKernels(asked.append))
+    requested: list[Kernel] = []
+    run_by(NeededKernels(requested.append))
     inner = fresh(are_as_long)
 
     def outer(offsets: Any, length: Any) -> Any:
@@ -62,22 +62,22 @@ def test_what_a_kernel_calls_is_not_asked_for(run_by: Callable[[NeededKernels], 
 
     outer.__module__ = widen.py_func.__module__
     assert uncached(PRIVATE.way(leaf=True), outer)(*LENGTHS) is False
-    assert [found.name for found in asked] == ["outer"]
+    assert [found.name for found in requested] == ["outer"]
 
 
 def test_what_is_compiled_meanwhile_is_taken_from_then_on(
     run_by: Callable[[NeededKernels], None], without_cache: None
 ) -> None:
-    asked: list[Kernel] = []
-    needed = NeededKernels(asked.append)
+    requested: list[Kernel] = []
+    needed = NeededKernels(requested.append)
     run_by(needed)
     kernel = fresh(are_as_long)
     kernel(*LENGTHS)
     assert kernel.signatures == []
-    needed.is_compiled(asked[0])
+    needed.is_compiled(requested[0])
     assert kernel(*LENGTHS) is False
     assert len(kernel.signatures) == 1
-    assert len(asked) == 1
+    assert len(requested) == 1
 
 
 def test_results_are_of_the_types_that_compiled_code_returns() -> None:

@@ -35,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
 
 def write(folder: Path, changed: dict[str, Any]) -> None:
     fitting = {"level": "x86-64-v9", "features": ["able"], "sources": SOURCES, **versions()}
-    told = fitting | {"kernels": {NAME: content_hash(CODE)}} | changed
-    (folder / INDEX).write_text(json.dumps(told))
+    emitted = fitting | {"kernels": {NAME: content_hash(CODE)}} | changed
+    (folder / INDEX).write_text(json.dumps(emitted))
 
 
 @pytest.fixture(autouse=True)

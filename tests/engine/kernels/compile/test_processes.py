@@ -71,15 +71,15 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_compiled_is_told_and_the_next_one_is(one_process: None) -> None:
-    told: list[CompiledKernels] = []
+    emitted: list[CompiledKernels] = []
     wrong, right = of_types(types.unicode_type, INTO), of_types(types.Array(types.int64, 1, "C"), INTO)
-    with CompilingProcesses(told.append) as compiling:
+    with CompilingProcesses(emitted.append) as compiling:
         compiling.ask(wrong)
         compiling.ask(right)
         (failure,) = compiling.finish()
     assert failure.startswith(f"{DECODE}.widen: ")
     assert "yping" in failure
-    assert told[-1] == (1, 2)
+    assert emitted[-1] == (1, 2)
 
 
 def test_the_end_of_a_process_is_told(one_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,10 +100,10 @@ def killed_before(answer: Any) -> Any:
 
 
 def test_those_that_take_longest_come_first(one_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def answer(_process: Any, kernel: Kernel) -> str:
-        asked.append(len(kernel.types))
+        requested.append(len(kernel.types))
         return processes._DONE
 
     monkeypatch.setattr(processes, "_answer", answer)
@@ -113,7 +113,7 @@ def test_those_that_take_longest_come_first(one_process: None, monkeypatch: pyte
         compiling.ask(of_types(*n * [INTO]))
     with compiling:
         assert compiling.finish() == []
-    assert asked == [3, 2, 1]
+    assert requested == [3, 2, 1]
 
 
 def test_processes_end_with_their_context(one_process: None) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.kernels.confidence.ordering import Events
 from engine.kernels.confidence.pieces import SHORT_MS
 from engine.kernels.confidence.sequences import (
-    NO_CHAIN_ROOM,
+    NO_CHAIN_CAPACITY,
     Chain,
     begin_chain,
     confidence_of_chain,
@@ -119,13 +119,13 @@ class Search:
 
     def extend(self, depth: int, row: int) -> float:
         with as_python():
-            while (mass := extend_chain(self.chain, self.events, depth, row)) == NO_CHAIN_ROOM:
+            while (mass := extend_chain(self.chain, self.events, depth, row)) == NO_CHAIN_CAPACITY:
                 self.chain = wider_chain(self.chain)
         return float(mass)
 
     def confidence(self, depth: int, within_ms: int) -> float:
         with as_python():
-            while (found := confidence_of_chain(self.chain, self.events, depth, within_ms)) == NO_CHAIN_ROOM:
+            while (found := confidence_of_chain(self.chain, self.events, depth, within_ms)) == NO_CHAIN_CAPACITY:
                 self.chain = wider_chain(self.chain)
         return float(found)
 

@@ -24,7 +24,7 @@ from engine.plan.automaton.model import AutomatonPlan
 from engine.runtime.engine import Engine
 from engine.uncertainty import differences
 from engine.uncertainty.differences import Budget, TooMuchWorkError
-from tests.engine.matching.test_bounds import SCHEMA, Running, query, told
+from tests.engine.matching.test_bounds import SCHEMA, Running, emitted, query
 
 PATTERNS = (
     "SEQ(A a, (SEQ(B b, B+ c[]))+, C d)",
@@ -95,7 +95,7 @@ def check_divisions(text: str, budget: int, events: list[Timed], cuts: set[int],
         if step in restarts and end < len(events):
             n_unfinished += running.runtime.n_unfinished
             running.restart()
-    assert [told(row) for row in running.rows] == [told(row) for row in expected.rows]
+    assert [emitted(row) for row in running.rows] == [emitted(row) for row in expected.rows]
     assert n_unfinished + running.runtime.n_unfinished == expected.runtime.n_unfinished
 
 

@@ -10,7 +10,7 @@ from engine.compiled.query import compile_query
 from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.automaton.runtime import AutomatonRuntime
-from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.event_positions import EventPositions
 from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Limits
 from engine.matching.union import UnionRuntime, merged_rows
@@ -186,8 +186,8 @@ def test_merged_rows_stay_apart_by_key() -> None:
     def row(key: int, event: str) -> MatchRow:
         return MatchRow("q", (("k", key),), 0, 1, {"a": (event,)}, 1.0, {})
 
-    told = [[row(1, "e"), row(2, "e")], [row(1, "e"), row(1, "f")]]
-    assert [r.count for r in merged_rows(told, EventPlaces(()))] == [2, 1, 1]
+    emitted = [[row(1, "e"), row(2, "e")], [row(1, "e"), row(1, "f")]]
+    assert [r.count for r in merged_rows(emitted, EventPositions(()))] == [2, 1, 1]
 
 
 def test_a_plain_branch_of_a_union_keeps_its_fast_runtime() -> None:

@@ -34,6 +34,9 @@ PATTERNS = (
     "SEQ(AND(A a, B b), !D d)",
     "SEQ(A a, (OR(B b, C c)){2,3})",
 )
+DIFFER = "repeats(b[..i-1].k) = 0"
+"""No two events of b have the same k."""
+CASES = [*((pattern, "") for pattern in PATTERNS), ("SEQ(A a, B{2,2} b[])", DIFFER), ("AND(A a, B{2,3} b[])", DIFFER)]
 
 
 def plan_of(pattern: str, *, strategy: str = "skip_till_next_match", where: str = "") -> AutomatonPlan:
@@ -44,9 +47,9 @@ def plan_of(pattern: str, *, strategy: str = "skip_till_next_match", where: str 
 
 
 def runtime_of(
-    pattern: str, *, keyed: bool = True, clauses: str = "", strategy: str = "skip_till_next_match"
+    pattern: str, *, keyed: bool = True, clauses: str = "", strategy: str = "skip_till_next_match", where: str = ""
 ) -> AutomatonRuntime:
-    key = " { [k] }" if keyed else ""
+    key = f" {{ {where} }}" if where else " { [k] }" if keyed else ""
     query = compile_query(f"PATTERN {pattern} WHERE {strategy}{key} WITHIN {WITHIN_MS} {clauses}", SCHEMA)
     runtime = make_runtime(query, Interner(), Limits())
     assert isinstance(runtime, AutomatonRuntime)
@@ -112,6 +115,19 @@ def test_of_many_operands_what_counts_is_how_many_events_are_lacking() -> None:
         depth.setdefault(edge.target, depth[edge.source] + 1)
     found = {(n, states.of(state, [0] * automaton.n_counters)) for state, n in depth.items() if 0 < n < 8}
     assert len(found) == len(dict(found)) == 7
+
+
+def test_of_any_n_of_many_a_run_is_told_apart_by_how_many_it_has() -> None:
+    """Whichever they are: 1 to 40 events of b, and the event before them; of hundreds by how many it lacks."""
+    automaton = plan_of("SEQ(A a, B{40,40} b[])", where=DIFFER).states
+    states = run_states(automaton)
+    inside = max(edge.target for edge in automaton.edges)
+    assert len({states.of(inside, [n]) for n in range(1, 41)}) == 40
+    hundreds = plan_of("SEQ(A a, B{300,300} b[])", where=DIFFER).states
+    states = run_states(hundreds)
+    inside = max(edge.target for edge in hundreds.edges)
+    assert 1 < states.n <= 64
+    assert len({states.of(inside, [n]) for n in range(1, 300)}) > 5
 
 
 # ---------------------------------------------------------------- observing
@@ -225,6 +241,19 @@ def test_what_broadcast_events_begin_is_observed_in_each_partition() -> None:
     assert np.isfinite(at_hand.utility).any()
 
 
+def test_a_run_goes_on_with_what_it_has_not_seen_and_stays_with_what_it_has() -> None:
+    """Any three b of different k after an a: of k 1, 1, 2, 3 the second one changes nothing."""
+    runtime = runtime_of("SEQ(A a, B{3,3} b[])", where=DIFFER)
+    watcher = Watcher(runtime.n_run_states)
+    runtime.watch_runs(watcher)
+    rows = advance(runtime, batch_of([("A", 0, 0), ("B", 1, 1), ("B", 2, 1), ("B", 3, 2), ("B", 4, 3)]), FOREVER_MS)
+    assert [row.bindings["b"] for row in rows] == [("1", "3", "4")]
+    states, middle = run_states(runtime.plan.states), max(edge.target for edge in runtime.plan.states.edges)
+    one, two = (states.of(middle, [n]) for n in (1, 2))
+    assert (watcher.n_next[one, one], watcher.n_next[one, two], watcher.n_next[two, -1]) == (1, 1, 1)
+    assert runtime.n_offered == 4, "one run, four events after its first"
+
+
 # ----------------------------------------------------------------- dropping
 
 
@@ -271,11 +300,12 @@ def test_dropping_runs_tells_nothing_that_is_no_match(
 ) -> None:
     """OUTPUT ALL and SETS without SELECT FIRST or CONSUME: what is told is a part of what would be."""
     random = np.random.default_rng(seed)
-    pattern = data.draw(st.sampled_from(PATTERNS))
+    pattern, where = data.draw(st.sampled_from(CASES))
     clauses = data.draw(st.sampled_from(["", "OUTPUT SETS"]))
     strategy = data.draw(st.sampled_from(["skip_till_next_match", "partition_contiguity"]))
-    whole = bindings(advance(runtime_of(pattern, clauses=clauses, strategy=strategy), batch_of(events), FOREVER_MS))
-    shed = runtime_of(pattern, clauses=clauses, strategy=strategy)
+    unshed = runtime_of(pattern, clauses=clauses, strategy=strategy, where=where)
+    whole = bindings(advance(unshed, batch_of(events), FOREVER_MS))
+    shed = runtime_of(pattern, clauses=clauses, strategy=strategy, where=where)
     shed.count_arrivals()
     shed.watch_runs(Watcher(shed.n_run_states))
     found: list[MatchRow] = []

@@ -126,7 +126,7 @@ def test_every_construct(strategy: str) -> None:
 
 
 def test_what_was_told_is_not_told_again_when_another_partition_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes and places keep events of partitions that stand still for different times."""
+    """Runtimes and positions keep events of partitions that stand still for different times."""
     monkeypatch.setattr("engine.stream.intake._COMPACT_AT", 0)
     monkeypatch.setattr("engine.matching.positioned._LEAST_ROWS", 0)
     query = compile_query("PATTERN SEQ(A a, A b, !B c) WHERE skip_till_any_match { [k] } WITHIN 3 EVENTS", SCHEMA)

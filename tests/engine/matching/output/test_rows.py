@@ -60,7 +60,7 @@ def test_an_event_that_an_iteration_lacks_is_null_among_ids() -> None:
         replace(row(0), bindings={"a": (("x", "y"), ()), "b": ("u", ()), "c": ()}),
         replace(row(1), bindings={"a": ((), ()), "b": ((), ()), "c": ("z",)}),
     ]
-    told = rows_table(rows).column("bindings").to_pylist()
-    assert [row["b"] for row in told] == [["u", None], [None, None]]
-    assert [row["a"] for row in told] == [[["x", "y"], []], [[], []]]
-    assert [row["c"] for row in told] == [[], ["z"]]
+    emitted = rows_table(rows).column("bindings").to_pylist()
+    assert [row["b"] for row in emitted] == [["u", None], [None, None]]
+    assert [row["a"] for row in emitted] == [[["x", "y"], []], [[], []]]
+    assert [row["c"] for row in emitted] == [[], ["z"]]

@@ -216,11 +216,11 @@ def test_windows_and_rows_of_any_number() -> None:
         ("AND count(a[]) <= 2", lambda after: 1 + after, lambda after: 1 + min(1, after)),
     ):
         rows = run(PATTERN.format(more=f"AND a[i].price = 0 {more}") + "WITHIN 1000 OUTPUT COLLAPSED", events)
-        told = [
+        emitted = [
             (row.first_lo_ms, row.last_hi_ms, row.count, len(row.bindings["a"]), len((row.candidates or {})["a"]))
             for row in rows
         ]
-        assert told == [
+        assert emitted == [
             (first, last, count(n_firsts - 1 - first), n_longest(n_firsts - 1 - first), n_firsts - first)
             for last in range(n_firsts, n_firsts + n_lasts)
             for first in range(n_firsts)

@@ -47,10 +47,10 @@ def ids(rows: Sequence[MatchRow]) -> list[tuple[str, ...]]:
 @given(QUERIES, STREAMS)
 def test_rows_come_by_last_event_first_event_and_ids(text: str, stream: EventBatch) -> None:
     rows = rows_of(text, stream)
-    place = {event_id: n for n, event_id in enumerate(stream.sorted().table.column("event_id").to_pylist())}
+    position = {event_id: n for n, event_id in enumerate(stream.sorted().table.column("event_id").to_pylist())}
 
     def listing_order(row: MatchRow) -> tuple[object, ...]:
-        return place[row.event_ids[-1]], place[row.event_ids[0]], tuple(row.bindings.items())
+        return position[row.event_ids[-1]], position[row.event_ids[0]], tuple(row.bindings.items())
 
     assert rows == sorted(rows, key=listing_order)
 

@@ -45,7 +45,7 @@ class Watcher:
         self.n_taken += 1
         return float(self.n_taken)
 
-    def places(self, n_offered: int) -> Int64Array:
+    def positions(self, n_offered: int) -> Int64Array:
         return np.arange(0, n_offered, self.every)
 
     def take(self, n_offers: Int64Array, n_next: Int64Array, seconds: float | None) -> None:
@@ -167,12 +167,12 @@ def test_merged_runs_are_counted_where_they_come_from() -> None:
 
 
 def test_time_is_told_per_event_unless_a_sample_is_watched() -> None:
-    for protected, told in ((0, 1.0), (2, None)):
+    for protected, emitted in ((0, 1.0), (2, None)):
         runtime = runtime_of("SEQ(A a, B b)")
         watcher = Watcher(2, protected=protected)
         runtime.watch_runs(watcher)
         advance(runtime, batch_of([("A", 1, 0), ("B", 2, 0)]), 3)
-        assert set(watcher.seconds) == {told}
+        assert set(watcher.seconds) == {emitted}
 
 
 def flat(n_states: int, protected: int = 0) -> RunUtilities:

@@ -246,7 +246,7 @@ def test_every_so_many_events_are_looked_at_however_they_come(batches: list[int]
     watch = RunWatch(1, 1.0, Sampling(first_every=4), lambda: 0.0)
     start, looked_at = 0, []
     for n in batches:
-        looked_at += [start + place for place in watch.places(n).tolist()]
+        looked_at += [start + position for position in watch.positions(n).tolist()]
         start += n
     assert looked_at == [0, 4, 8, 12]
 
@@ -334,17 +334,17 @@ def test_rows_that_are_held_back_are_told_with_the_mark_of_what_was_dropped_befo
     ]
     n_early = 0
     for at in range(0, 200, 4):
-        told = engine.process(EventBatch.from_rows(rows[at : at + 4], SCHEMA), at + 4)
+        emitted = engine.process(EventBatch.from_rows(rows[at : at + 4], SCHEMA), at + 4)
         if at == 4:
             control.shedder.lost_events(8)
         elif at > 4:
-            n_early += _marked(told, control.missing_until_ms)
+            n_early += _marked(emitted, control.missing_until_ms)
     n_early += _marked(engine.finish(), control.missing_until_ms)
     assert n_early > 0
 
 
-def _marked(told: Sequence[MatchRow], missing_until_ms: Mapping[str, int]) -> int:
+def _marked(emitted: Sequence[MatchRow], missing_until_ms: Mapping[str, int]) -> int:
     """How many began before the drop; all of them say so."""
-    early = [row for row in told if row.first_lo_ms <= 8]
+    early = [row for row in emitted if row.first_lo_ms <= 8]
     assert not early or missing_until_ms.get("q", -1) >= 8
     return len(early)

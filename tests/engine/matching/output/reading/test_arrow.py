@@ -21,12 +21,12 @@ from engine.matching.output.reading import arrow, match_blocks
 from engine.matching.output.reading.arrow import (
     _FEW_TOGETHER,
     IDS,
+    capacity_for,
     certainty,
     coded,
     encoded,
     id_each,
     id_lists,
-    room_for,
     with_ends,
 )
 from engine.matching.output.reading.match_blocks import OneByOne
@@ -103,8 +103,8 @@ def test_blocks_say_what_their_rows_say(kind: str) -> None:
         shape, strategy, form = (data.draw(st.sampled_from(some)) for some in (shapes, strategies, forms))
         key = data.draw(st.sampled_from(KEYS[: 2 + ("A a" in shape)]))
         end = "SELECT FIRST" if kind == "FormedRows" else ""
-        told = RETURNS[shape] if not form or "TOP" in form else SINGLE.get(shape, "")
-        text = f"PATTERN {shape} WHERE {strategy} {key} WITHIN 12 {end} {'RETURN ' * bool(told)}{told} {form}"
+        emitted = RETURNS[shape] if not form or "TOP" in form else SINGLE.get(shape, "")
+        text = f"PATTERN {shape} WHERE {strategy} {key} WITHIN 12 {end} {'RETURN ' * bool(emitted)}{emitted} {form}"
         stream = data.draw(streams_for([text], times))
         taken: list[RowBlock] = []
         sink = RowSink(taken.append, in_listing_order=in_order)
@@ -130,18 +130,18 @@ def test_whatever_a_query_asks_for(case: Case) -> None:
     resolved = compile_query(case.query, SCHEMA).resolved
     tables = list(rows_tables(resolved, rows, lambda row: (0.25, 0.5) if row.capped else None))
     assert all(table.schema == rows_schema(resolved) for table in tables)
-    told = [row for table in tables for row in table.to_pylist()]
-    assert [as_row(row) for row in told] == [as_told(row, resolved.key, set(told[0])) for row in rows]
+    emitted = [row for table in tables for row in table.to_pylist()]
+    assert [as_row(row) for row in emitted] == [as_told(row, resolved.key, set(emitted[0])) for row in rows]
 
 
-def as_row(told: dict[str, Any]) -> dict[str, Any]:
+def as_row(emitted: dict[str, Any]) -> dict[str, Any]:
     """A row of a table, its lists as bindings have them."""
 
     def nested(ids: Any) -> Any:
         return () if ids is None else ids if isinstance(ids, str) else tuple(map(nested, ids))
 
-    bound = {name: told[name] for name in ("bindings", "candidates") if told.get(name) is not None}
-    return told | {
+    bound = {name: emitted[name] for name in ("bindings", "candidates") if emitted.get(name) is not None}
+    return emitted | {
         name: {variable: nested(ids) for variable, ids in of.items() if ids is not None} for name, of in bound.items()
     }
 
@@ -207,10 +207,10 @@ def test_columns_that_all_blocks_share_are_long_enough_for_each(monkeypatch: pyt
 
 
 def test_memory_of_arrow_is_filled_as_any_other() -> None:
-    rooms = [room_for(np.int64, 2, n) for n in (3, 5_000)]
-    for room in rooms:
-        room[:] = np.arange(room.size).reshape(room.shape)
-    assert [room.sum() for room in rooms] == [15, 9_999 * 5_000]
+    rooms = [capacity_for(np.int64, 2, n) for n in (3, 5_000)]
+    for capacity in rooms:
+        capacity[:] = np.arange(capacity.size).reshape(capacity.shape)
+    assert [capacity.sum() for capacity in rooms] == [15, 9_999 * 5_000]
 
 
 @pytest.mark.parametrize("most", [4, 7, 40, 44])
@@ -246,6 +246,6 @@ def test_values_by_column_are_those_one_by_one() -> None:
     ]
     assert numbers_as_arrow([], [], strings, np.empty((2, 0))).to_pylist() == [{}, {}]
     keys = np.array([[1.0], [2.0]]).view(np.int64)
-    told = keys_as_arrow(["k"], kinds[2:], strings, keys, np.array([1, BROADCAST, 0, 1]))
-    assert told.to_pylist() == [{"k": 2}, {"k": None}, {"k": 1}, {"k": 2}]
+    emitted = keys_as_arrow(["k"], kinds[2:], strings, keys, np.array([1, BROADCAST, 0, 1]))
+    assert emitted.to_pylist() == [{"k": 2}, {"k": None}, {"k": 1}, {"k": 2}]
     assert keys_as_arrow(["k"], kinds[2:], strings, keys, np.empty(0, np.int64)).to_pylist() == []

@@ -62,21 +62,23 @@ def test_candidates_and_whether_they_say_it_all(
     listed = ListedMatches(
         partition=np.zeros(len(chains), np.int64),
         offsets=np.append(0, np.cumsum(lengths)).astype(np.int64),
-        rows=np.array([place for chain in chains for part in chain for place in part], np.int64),
+        rows=np.array([position for chain in chains for part in chain for position in part], np.int64),
         components=np.array([at for chain in chains for at, part in enumerate(chain) for _ in part], np.int64),
         iterations=None,
         confidence=np.ones(len(chains)),
         values=np.empty((len(chains), 0)),
     )
-    t_ms, places = np.array(times, np.int64), np.arange(len(times))
-    events = MatchedEvents(pa.array([f"e{at}" for at in places]), t_ms, t_ms, np.full(len(times), -1), places, places)
+    t_ms, positions = np.array(times, np.int64), np.arange(len(times))
+    events = MatchedEvents(
+        pa.array([f"e{at}" for at in positions]), t_ms, t_ms, np.full(len(times), -1), positions, positions
+    )
     matches = Matches(listed, events, ((),))
     shapes = [tuple(range(n_components))]
     count = np.array([len(group) for group in groups])
     found = candidates_of(matches, np.arange(len(chains)), count, Collapsing(n_components, kleene, shapes, strict))
     start = 0
     for row, group in enumerate(groups):
-        wanted = {at: sorted({place for chain in group for place in chain[at]}) for at in range(n_components)}
+        wanted = {at: sorted({position for chain in group for position in chain[at]}) for at in range(n_components)}
         assert {at: own.tolist() for at, own in found.of(row).items()} == wanted
         ends = int(matches.first[start]), int(matches.last[start])
         other = has_other_orders(events, ends, len(group), found.of(row), kleene, shapes, Steps(), strict_ties=strict)

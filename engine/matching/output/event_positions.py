@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.output.match_row import EventPlace
+from engine.matching.output.match_row import EventPosition
 
 _COLUMNS = ("event_id", "t_lo_ms", "source_rank", "source_seq")
 _MANY = 64
 """Parts that are put together."""
 
 
-class EventPlaces:
+class EventPositions:
     """t_lo_ms, source_rank, source_seq and id of recent events of some types."""
 
     def __init__(self, types: Collection[str]) -> None:
@@ -36,12 +36,12 @@ class EventPlaces:
         if len(self._parts) > _MANY:
             self._join()
 
-    def of(self, wanted: Collection[tuple[int, str]]) -> dict[str, EventPlace]:
-        """The places of events of which t_lo_ms and id are given, by their ids."""
+    def of(self, wanted: Collection[tuple[int, str]]) -> dict[str, EventPosition]:
+        """The positions of events of which t_lo_ms and id are given, by their ids."""
         by_time: dict[int, set[str]] = {}
         for lo_ms, event_id in wanted:
             by_time.setdefault(lo_ms, set()).add(event_id)
-        found: dict[str, EventPlace] = {}
+        found: dict[str, EventPosition] = {}
         for lo_ms, ids in by_time.items():
             for part, (from_ms, to_ms) in zip(self._parts, self._spans, strict=True):
                 if from_ms <= lo_ms <= to_ms:
@@ -86,7 +86,7 @@ def _span(part: pa.Table) -> tuple[int, int]:
     return lo_ms[0].as_py(), lo_ms[len(lo_ms) - 1].as_py()
 
 
-def _found_in(part: pa.Table, lo_ms: int, ids: set[str]) -> dict[str, EventPlace]:
+def _found_in(part: pa.Table, lo_ms: int, ids: set[str]) -> dict[str, EventPosition]:
     times_ms = part.column("t_lo_ms").to_numpy()
     start, stop = np.searchsorted(times_ms, [lo_ms, lo_ms + 1]).tolist()
     alike = part.slice(start, stop - start)
@@ -94,4 +94,4 @@ def _found_in(part: pa.Table, lo_ms: int, ids: set[str]) -> dict[str, EventPlace
     return {event_id: (lo_ms, rank, seq, event_id) for rank, seq, event_id in rows if event_id in ids}
 
 
-__all__ = ["EventPlaces"]
+__all__ = ["EventPositions"]
