@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from email.message import Message
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Protocol
 
 import structlog
@@ -113,6 +114,7 @@ class Endpoints:
             "/-/healthy": ("GET", lambda _: _state(self._health.healthy())),
             "/-/ready": ("GET", lambda _: _state(self._health.ready())),
             "/metrics": ("GET", self._metrics),
+            "/-/openapi.json": ("GET", lambda _: Answer(HTTPStatus.OK, openapi_text().encode(), "application/json")),
             RELOAD: ("POST", lambda _: self._do_reload()),
         }
 
@@ -130,6 +132,11 @@ class Endpoints:
         if outcome.ok:
             return Answer.text(HTTPStatus.OK, _lines(("reloaded", *outcome.notes)))
         return Answer.text(HTTPStatus.BAD_REQUEST, _lines(outcome.problems))
+
+
+def openapi_text() -> str:
+    """These endpoints as OpenAPI 3.1."""
+    return (files("app.process.serving") / "openapi.json").read_text(encoding="utf-8")
 
 
 def _state(state: tuple[bool, str]) -> Answer:
