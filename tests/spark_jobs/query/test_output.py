@@ -78,7 +78,7 @@ def test_a_limit_says_so_once(rows: list[engine.MatchRow]) -> None:
     assert collected is not None
     for each in rows:
         last, first = (each.last_hi_ms, 0, 0, each.event_ids[-1]), (each.first_lo_ms, 0, 0, each.event_ids[0])
-        collected.add(rows_batch([replace(each, place=(last, first), window=None)], Source("q", "h")))
+        collected.add(rows_batch([replace(each, position=(last, first), window=None)], Source("q", "h")))
     found = collected.final().to_pylist()
     assert [is_capped(each) for each in found] == [False, True]
     assert [each["last_ms"] for each in found] == sorted(each.last_hi_ms for each in rows)[:2]

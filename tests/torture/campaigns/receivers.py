@@ -188,7 +188,7 @@ class Tried:
     def broken(self) -> Iterator[str]:
         """Rules of groups that do not hold."""
         with self.store.engine.connect() as connection:
-            names = dict(connection.execute(select(AlertRow.id, AlertRow.key_text)).tuples().all())
+            names = dict(connection.execute(select(AlertRow.id, AlertRow.key_text)).all())
         alone = {alert_id for alert_id, text in names.items() if json.loads(text)["host"] == "n0"}
         superseded = superseded_messages(self.store)
         for name, of in (("ops", self.there), ("on-call", self.on_call)):
