@@ -21,15 +21,17 @@ N_STEPS = 20
 _WARM = 12  # events that kernels are made ready with: all subsets of them may be trends
 
 
-def measured(approach: str, stream: str, arguments: dict[str, Any], factor: float | None) -> dict[str, Any]:
-    """Processor seconds of a whole window, of them those after its last step began (`latency_s`), bytes, the number of
-    trends and the sum over all keys (doubles), and whether the approach came to its end within MOST_STORED."""
+def measured(
+    approach: str, stream: str, arguments: dict[str, Any], factor: float | None, n_steps: int = N_STEPS
+) -> dict[str, Any]:
+    """Processor seconds of a window, of them those after the last of `n_steps` began (`latency_s`), bytes, how many
+    trends and their sum over all keys (doubles), and whether the approach came to its end within MOST_STORED."""
     make = getattr(streams, stream)
     work = {"engine": _engine, "quadratic": _quadratic}.get(approach)
     warm, whole = make(**{**arguments, "n": _WARM}), make(**arguments)
     if work is not None:
-        work(warm, factor)
-        return work(whole, factor)
+        work(warm, factor, n_steps)
+        return work(whole, factor, n_steps)
     _stored(approach, warm, factor)
     return _stored(approach, whole, factor)
 
@@ -44,10 +46,10 @@ def query_text(has_negation: bool, factor: float | None) -> str:
     )
 
 
-def _engine(stream: streams.Stream, factor: float | None) -> dict[str, Any]:
+def _engine(stream: streams.Stream, factor: float | None, n_steps: int) -> dict[str, Any]:
     n = len(stream.t_s)
     running = Engine([compile_query(query_text(bool(stream.is_negated.any()), factor), streams.SCHEMA)], streams.SCHEMA)
-    cuts = np.linspace(0, n, min(n, N_STEPS) + 1).astype(int)
+    cuts = np.linspace(0, n, min(n, n_steps) + 1).astype(int)
     batches = [stream.batch(begin, end) for begin, end in pairwise(cuts.tolist())]
     forget_peak()
     before, spent, latency, rows = resident_mib(), 0.0, 0.0, []
@@ -63,14 +65,14 @@ def _engine(stream: streams.Stream, factor: float | None) -> dict[str, Any]:
     return _found(spent, latency, n_bytes, sum(counts), sum(sums))
 
 
-def _quadratic(stream: streams.Stream, factor: float | None) -> dict[str, Any]:
+def _quadratic(stream: streams.Stream, factor: float | None, n_steps: int) -> dict[str, Any]:
     by_key, bounds, may_begin = _by_key(stream)
     size, n = np.zeros(stream.n_keys, np.int64), len(stream.t_s)
     key = np.where(stream.is_negated, -1, stream.key)
     own_counts, own_sums = np.zeros(len(by_key)), np.zeros(len(by_key))
     counts, sums = np.zeros(stream.n_keys), np.zeros(stream.n_keys)
     spent = latency = 0.0
-    cuts = np.linspace(0, n, min(n, N_STEPS) + 1).astype(int).tolist()
+    cuts = np.linspace(0, n, min(n, n_steps) + 1).astype(int).tolist()
     for begin, end in pairwise(cuts):
         began = time.process_time()
         baselines.quadratic(
