@@ -22,7 +22,7 @@ from engine.kernels.trends.arrays import (
     SOURCE,
     WITHIN_MS,
 )
-from engine.kernels.trends.dominance import bring_earlier, cross_by_two
+from engine.kernels.trends.dominance import bring_earlier, cross_by_two, list_of_part
 from engine.kernels.trends.numbers import put_together
 
 
@@ -111,11 +111,7 @@ def _are_alike(batch, ahead, partition, first, after):
 @leaf
 def _split(ahead, partition, slot, first, size, level, is_top):
     """The list of the left half of a part, from that of the part."""
-    n_entries = ahead.level_size[slot, level]
-    begin = 2 * size + level
-    if is_top:
-        n_entries = ahead.size[partition * ahead.levels.shape[0] + slot]
-        begin = ahead.start[partition * ahead.levels.shape[0] + slot]
+    begin, n_entries = list_of_part(ahead, partition, slot, size, level, is_top)
     after = (first + size // 2) << KIND_BITS
     first_kept = size + level - 1
     kept = first_kept
@@ -144,11 +140,7 @@ def _cross(template, batch, vertices, ahead, partition, scan, slot, boundary, si
     for number in range(2 * n_windows * n_numbers):
         ahead.sum_whole[number] = 0
         ahead.sum_scale[number] = 0
-    n_entries = ahead.level_size[slot, level + 1]
-    begin = 4 * size + level + 1
-    if is_top:
-        n_entries = ahead.size[partition * ahead.levels.shape[0] + slot]
-        begin = ahead.start[partition * ahead.levels.shape[0] + slot]
+    begin, n_entries = list_of_part(ahead, partition, slot, 2 * size, level + 1, is_top)
     kept = 2 * size + level
     for entry in range(begin, begin + n_entries):
         value = ahead.lists[entry] if is_top else ahead.levels[slot, entry]

@@ -85,11 +85,7 @@ def cross_by_two(template, batch, vertices, ahead, partition, scan, slot, bounda
     first_window = ahead.first_window[boundary]
     after_window = ahead.last_window[boundary - 1] + 1
     n_ranks = _rank(ahead, partition, ahead.second[slot], boundary, size, level, is_top)
-    n_entries = ahead.level_size[slot, level + 1]
-    begin = 4 * size + level + 1
-    if is_top:
-        n_entries = ahead.size[partition * ahead.levels.shape[0] + slot]
-        begin = ahead.start[partition * ahead.levels.shape[0] + slot]
+    begin, n_entries = list_of_part(ahead, partition, slot, 2 * size, level + 1, is_top)
     kept = 2 * size + level
     for which in range(2 if is_divided else 1):
         _clear(ahead, (n_ranks + 1) * n_windows * n_numbers)
@@ -113,15 +109,21 @@ def cross_by_two(template, batch, vertices, ahead, partition, scan, slot, bounda
     ahead.level_size[slot, level] = kept - (2 * size + level)
 
 
+@inlined
+def list_of_part(ahead, partition, row, size, level, is_top):
+    """Where the list of a part of so many events begins, and how many entries it has: in `lists` when it is the whole
+    (`is_top`), else in `levels`."""
+    if is_top:
+        at = partition * ahead.levels.shape[0] + row
+        return ahead.start[at], ahead.size[at]
+    return 2 * size + level, ahead.level_size[row, level]
+
+
 @leaf
 def _rank(ahead, partition, row, boundary, size, level, is_top):
     """The rank in the second value of each event before a boundary, from 1 on, and for each after it how many of these
     it admits; also the list of the latter by that value. Returns how many ranks there are."""
-    n_entries = ahead.level_size[row, level + 1]
-    begin = 4 * size + level + 1
-    if is_top:
-        n_entries = ahead.size[partition * ahead.levels.shape[0] + row]
-        begin = ahead.start[partition * ahead.levels.shape[0] + row]
+    begin, n_entries = list_of_part(ahead, partition, row, 2 * size, level + 1, is_top)
     kept = 2 * size + level
     n_ranks = 0
     for entry in range(begin, begin + n_entries):
@@ -186,4 +188,4 @@ def _take(template, ahead, slot, each, rank, first_window, after_window):
             node &= node - 1
 
 
-__all__ = ["bring_earlier", "cross_by_two"]
+__all__ = ["bring_earlier", "cross_by_two", "list_of_part"]
