@@ -99,6 +99,20 @@ HANDSHAKES = {
 }
 
 
+def requested_path(connection: socket.socket) -> str:
+    """The path that the request's first line names; the request stays to be read.
+
+    Raises:
+        ConnectionAbortedError: The client has hung up before it asked, as one may whose time is over.
+    """
+    seen = b""
+    while b"\r\n" not in seen:
+        seen = connection.recv(65_536, socket.MSG_PEEK)
+        if not seen:
+            raise ConnectionAbortedError("the client has hung up before it asked")
+    return seen.split(b" ")[1].decode()
+
+
 @contextmanager
 def serving(behaviour: Behaviour, context: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve each connection so, in a thread of its own; with a context over TLS. Gives the address.

@@ -16,7 +16,7 @@ from collectors.network.http import Answer, HttpOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import rest_server as rest
 from tests.collectors.rest_server import AM, APP, ENDED, NOW_MS, OPEN, Script
-from tests.slow_servers import GUARD_S, drip, ends, serving
+from tests.slow_servers import GUARD_S, drip, ends, requested_path, serving
 
 SLOW = [f"application_1700000000000_{number:04}" for number in range(1, 7)]
 
@@ -167,7 +167,7 @@ def test_masters_that_drip(start: bytes) -> None:
     dripping = drip(start, again=b"x")
 
     def serve(connection: socket.socket) -> None:
-        path = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        path = requested_path(connection)
         if path.startswith("/proxy") and APP not in path:
             dripping(connection)
             return

@@ -21,7 +21,7 @@ from tests.collectors.jmx.daemons import T0, Daemon, recorded
 from tests.collectors.prometheus.exporters import recorded as recorded_exporter
 from tests.collectors.rest import timeline_server
 from tests.collectors.rest.test_turns import EVENTS, cluster, told
-from tests.slow_servers import Behaviour, serving
+from tests.slow_servers import Behaviour, requested_path, serving
 from tests.torture.dripping.tally import LIMIT_S, MASTER_S, POLL_S, Tally, Tls
 
 SLOW = [f"application_1700000000000_{number:04}" for number in (1, 2, 3)]
@@ -42,7 +42,7 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
     script = cluster(*SLOW)
 
     def serve(connection: socket.socket) -> None:
-        path = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        path = requested_path(connection)
         if any(application in path for application in SLOW):
             behaviour(connection)
             return
@@ -70,7 +70,7 @@ def timeline(tally: Tally, name: str, behaviour: Behaviour) -> None:
     script = timeline_server.Timeline()
 
     def serve(connection: socket.socket) -> None:
-        asked = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        asked = requested_path(connection)
         if f"{timeline_server.KILLED}/" in asked:
             behaviour(connection)
             return
@@ -97,7 +97,8 @@ def daemons(tally: Tally, name: str, behaviour: Behaviour) -> None:
     well = Daemon(recorded("DataNode"))
 
     def serve(connection: socket.socket) -> None:
-        asked = connection.recv(65_536).split(b" ")[1].decode()
+        asked = requested_path(connection)
+        connection.recv(65_536)
         body = well.get("", asked, 0).body
         head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
