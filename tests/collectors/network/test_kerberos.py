@@ -117,7 +117,7 @@ def test_a_service_that_the_realm_does_not_know(kdc: Kdc, server: TicketServer) 
 
 
 def test_a_principal_of_another_realm(kdc: Kdc, server: TicketServer) -> None:
-    other = Kdc(kdc.folder / "other", "OTHER.TEST")
+    other = Kdc(kdc.folder / "other", kdc.port, "OTHER.TEST")  # nobody asks it
     keytab = other.keytab("watcher@OTHER.TEST", "watcher.keytab")
     kerberos = Kerberos(KerberosOptions("watcher@OTHER.TEST", keytab))
     with server.running() as url:
