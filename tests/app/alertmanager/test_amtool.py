@@ -237,7 +237,7 @@ def test_a_real_alertmanager_that_was_told_the_same_answers_the_same(
         ids = {one.run("silence", "query", "-q").strip(): "the silence" for one in (tool, real)}
 
         def both(path: str) -> tuple[Any, Any]:
-            with urllib.request.urlopen(f"{url}{path}", timeout=30) as answer:
+            with urllib.request.urlopen(f"{url}{path}", timeout=120) as answer:
                 told = answer.read()
             ours = here.get(path).body
             return tuple(json.loads(_replaced(text.decode(), ids)) for text in (ours, told))
