@@ -185,7 +185,7 @@ def ask_until_refused(transport: HttpTransport, url: str) -> None:
 
 def test_tickets_that_are_over_are_got_anew_and_serve_until_then(kdc: Kdc, server: TicketServer, gssapi: Any) -> None:
     """With a KDC that is away meanwhile: nothing lasts longer than its ticket, and all goes on when it is back."""
-    kdc.keytab(f"brief@{REALM}", "brief.keytab", '-maxlife "3 seconds"')
+    kdc.keytab(f"brief@{REALM}", "brief.keytab", '-maxlife "6 seconds"')
     with server.running() as url:
         brief = options(kdc, "brief")
         transport = HttpTransport((url,), brief)
