@@ -82,7 +82,7 @@ class Kdc:
 
     def _run(self, program: str, *arguments: str) -> None:
         environment = {**os.environ, **self.environment}
-        subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, timeout=60)
+        subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, timeout=300)
 
     def admin(self, command: str) -> None:
         """A command of kadmin."""

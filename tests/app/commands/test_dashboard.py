@@ -182,13 +182,13 @@ def test_a_real_one_answers_and_ends_with_the_signal(config: Path) -> None:
             answer = requests.get(f"http://127.0.0.1:{port}/alerts", timeout=120)
             assert "<title>" in answer.text
             process.send_signal(signal.SIGTERM)
-            _, complaints = process.communicate(timeout=60)
+            _, complaints = process.communicate(timeout=300)
         finally:
             process.kill()
         assert process.returncode == 0
         assert complaints == ""
         with pytest.raises(requests.ConnectionError):
-            requests.get(f"http://127.0.0.1:{port}/alerts", timeout=60)
+            requests.get(f"http://127.0.0.1:{port}/alerts", timeout=300)
 
 
 def test_the_demo_ends_in_the_dashboard_on_its_own_store(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

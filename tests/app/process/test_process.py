@@ -62,7 +62,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def ask(url: str, method: str = "GET") -> str:
-    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=240) as answer:
         return str(answer.read().decode())
 
 
