@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from app.process.serving.loopback import serving
+from tests.ports import own_port
 
 REALM = "CLUSTER.TEST"
 SERVICE = f"HTTP/localhost@{REALM}"
@@ -40,25 +41,24 @@ def kerberos_or_skip() -> Any:
 @contextmanager
 def running_kdc(folder: Path, *principals: str) -> Iterator[Kdc]:
     """A realm with a key table for each of these, NAME.keytab, and one of the servers' (http.keytab)."""
-    made = Kdc(folder)
-    for principal in principals:
-        made.keytab(principal, f"{principal.partition('@')[0]}.keytab")
-    made.keytab(SERVICE, "http.keytab")
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+    with own_port() as port:
+        made = Kdc(folder, port)
+        for principal in principals:
+            made.keytab(principal, f"{principal.partition('@')[0]}.keytab")
+        made.keytab(SERVICE, "http.keytab")
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
 
 
 class Kdc:
     """One realm in a folder; `environment` makes libkrb5 use it."""
 
-    def __init__(self, folder: Path, realm: str = REALM) -> None:
-        self.folder, self.realm = folder, realm
+    def __init__(self, folder: Path, port: int, realm: str = REALM) -> None:
+        self.folder, self.port, self.realm = folder, port, realm
         folder.mkdir(exist_ok=True)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
         (folder / "krb5.conf").write_text(
             f"[libdefaults]\ndefault_realm = {realm}\ndns_lookup_kdc = false\ndns_lookup_realm = false\n"
             "dns_canonicalize_hostname = false\nrdns = false\nclockskew = 1\nudp_preference_limit = 1\n"
@@ -82,7 +82,7 @@ class Kdc:
 
     def _run(self, program: str, *arguments: str) -> None:
         environment = {**os.environ, **self.environment}
-        subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, timeout=60)
+        subprocess.run([program, *arguments], env=environment, check=True, capture_output=True, timeout=300)
 
     def admin(self, command: str) -> None:
         """A command of kadmin."""

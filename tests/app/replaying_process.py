@@ -35,7 +35,7 @@ disturbed."""
 
 def main(recording_folder: Path, folder: Path, webhook_url: str, *, disturbed: bool) -> None:
     """Follow the recording to its end; the store and the growing files are in `folder`."""
-    schema.BUSY_TIMEOUT_MS = 50  # a lock becomes an outage soon
+    schema.BUSY_TIMEOUT_MS = 1_000  # a lock becomes an outage soon, and a busy machine does not
     outages.FIRST_RETRY_MS = 0  # and simulated time stands still in it
     Notifier.POLL_S = 0.05
     plain = load_settings(CONFIG, {})

@@ -285,7 +285,7 @@ class SecondReading:
         for host in self.manifest["hosts"]:
             path = self.folder / "rrds" / self.manifest["cluster"] / host["name"] / f"{metric}.rrd"
             command = ["rrdtool", "fetch", str(path), "AVERAGE", "-r", "5", "-s", str(from_s), "-e", str(to_s)]
-            told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+            told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
             for line in told.splitlines():
                 at, _, value = line.partition(": ")
                 if at.isdigit() and not math.isnan(float(value)):

@@ -69,6 +69,8 @@ def smarthost(
                     self.say("354 go on")
                     mail = b""
                     while (piece := self.rfile.readline()) != b".\r\n":
+                        if not piece:
+                            return  # the client has hung up
                         mail += piece
                     host.mails.append(mail)
                     host.secure.append(is_secure)
@@ -88,4 +90,4 @@ def smarthost(
             yield host
         finally:
             server.shutdown()
-            thread.join(20)
+            thread.join(60)

@@ -24,7 +24,7 @@ class Webhook:
     release: threading.Event = field(default_factory=threading.Event)
     arrived: threading.Condition = field(default_factory=threading.Condition)
 
-    def came(self, n: int, timeout_s: float = 20.0) -> bool:
+    def came(self, n: int, timeout_s: float = 120.0) -> bool:
         """Wait until `n` messages came in all; False when the time is over first."""
         with self.arrived:
             return self.arrived.wait_for(lambda: len(self.received) >= n, timeout_s)
@@ -44,7 +44,7 @@ def webhook(*answers: int | str, retry_after: str | None = None) -> Iterator[Web
                 answer = hook.answers.pop(0) if hook.answers else 200  # in the order in which they came
                 hook.arrived.notify_all()
             if answer == "hang":
-                hook.release.wait(30)
+                hook.release.wait(120)
                 self.close_connection = True
                 return
             self.send_response(int(answer))

@@ -122,16 +122,17 @@ def test_no_text_is_cut(visitor: OwnVisitor, served: Site, width: int, scheme: A
     own.page.emulate_media(color_scheme=scheme)
     cut = []
     for path, title in pages_of(served):
-        page = own.open(path, title)
-        cut += [f"{path}: {text}" for text in page.evaluate(CUT)]
+        own.open(path, title)
+        cut += [f"{path}: {text}" for text in own.lasting(CUT)]
         own.at_ease()
     own.page.emulate_media(color_scheme="light")
     assert not cut, "\n".join(cut)
 
 
 def test_what_is_cut_is_found(visitor: OwnVisitor) -> None:
-    page = visitor(width=800).open("alerts", "Alerts")
-    assert page.evaluate(CUT) == []
+    own = visitor(width=800)
+    page = own.open("alerts", "Alerts")
+    assert own.lasting(CUT) == []
     page.add_style_tag(content="h1 { width: 3rem; overflow: hidden; white-space: nowrap }")
     assert page.evaluate(CUT) == ["by what is around it: Alerts"]
     page.add_style_tag(content="h1 { display: none } input[placeholder='Any text'] { max-width: 2rem; padding: 0 }")

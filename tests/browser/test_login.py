@@ -20,9 +20,9 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from playwright.sync_api import expect
 
-from app.commands.dashboard import free_port
 from tests.browser.conftest import Site
 from tests.browser.site import ROOT, WAIT_MS, Windows
+from tests.ports import own_port
 
 CLIENT = "clustercep"
 
@@ -99,7 +99,11 @@ def provider() -> Iterator[Provider]:
 @contextmanager
 def with_login(folder: Path, store: Path, provider: Provider) -> Iterator[str]:
     """The URL of a dashboard that asks for it."""
-    port = free_port("127.0.0.1")
+    with own_port() as port:
+        yield from _with_login(folder, store, provider, port)
+
+
+def _with_login(folder: Path, store: Path, provider: Provider, port: int) -> Iterator[str]:
     (folder / ".streamlit").mkdir()
     (folder / ".streamlit/secrets.toml").write_text(
         f'[auth]\nredirect_uri = "http://127.0.0.1:{port}/oauth2callback"\ncookie_secret = "{"a" * 64}"\n'

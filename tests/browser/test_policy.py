@@ -187,7 +187,7 @@ def test_the_handshake_of_the_websocket(served: Site, headers: dict[str, str], e
     } | {name: value.format(own=own) for name, value in headers.items()}  # fmt: skip
     lines = [f"{name}: {value}" for name, value in given.items()]
     place = urlsplit(served.url)
-    with socket.create_connection((place.hostname, place.port), 30) as connection:
+    with socket.create_connection((place.hostname, place.port), 120) as connection:
         connection.sendall("\r\n".join(["GET /_stcore/stream HTTP/1.1", *lines, "", ""]).encode())
         with closing(http.client.HTTPResponse(connection)) as answer:
             answer.begin()
@@ -212,7 +212,7 @@ def test_the_handshake_of_the_websocket(served: Site, headers: dict[str, str], e
 )
 def test_answers_of_all_kinds_have_the_headers(served: Site, method: str, path: str, status: int) -> None:
     place = urlsplit(served.url)
-    with closing(http.client.HTTPConnection(str(place.hostname), place.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(str(place.hostname), place.port, timeout=120)) as connection:
         connection.request(method, path)
         answer = connection.getresponse()
         answer.read()

@@ -73,13 +73,13 @@ def test_a_shell_reads_a_name_as_one_word(name: str) -> None:
     (line,) = (line for line in lines(alert(job_name=name)) if "grep" in line)
     assert line.isprintable()  # one line, and nothing that a terminal acts on
     word = line.partition(" -e ")[2]
-    shell = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=20)
+    shell = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=120)
     assert shell.stdout.decode("utf-8") == name
     if name.isprintable():
         assert shlex.split(line)[-1] == name
     (queue,) = (line for line in lines(alert(labels={"queue": f"root.{name}"})) if "queue" in line)
     word = queue.removeprefix("yarn queue -status ")
-    shell = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=20)
+    shell = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=120)
     assert shell.stdout.decode("utf-8") == f"root.{name}"
 
 

@@ -24,7 +24,7 @@ def bare_machine(tmp_path: Path) -> Path:
 
 def run(script: str, *arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [DEPLOY / script, *arguments], env={"PATH": str(path)}, capture_output=True, text=True, check=False, timeout=60
+        [DEPLOY / script, *arguments], env={"PATH": str(path)}, capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -25,6 +25,7 @@ from spark_jobs.event_store.schema import to_arrow_schema
 from tests.collectors import histories
 from tests.spark_jobs.event_store.test_bad_stores import snapshot
 from tests.spark_jobs.event_store.test_store import frame, job_start
+from tests.torture.processes.lives import is_dead
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 240
@@ -120,7 +121,8 @@ def cancel_jobs(spark: SparkSession, tmp_path: Path, commands: Mapping[str, sign
             assert told.rstrip().splitlines()[-1].startswith(f"clustercep: interrupted by {number.name}; what ran on")
             assert "Traceback" not in told
             assert not [word for word in ("log level", "incubator") if word in told]  # of Spark and Java themselves
-            assert not any(Path(f"/proc/{pid}").exists() for pid in (job, jvm))
+            assert is_dead(job)
+            assert is_dead(jvm)
             assert snapshot(tmp_path / name) == before[name]
             assert EventStore.open(spark, str(tmp_path / name)).version == 2
 
@@ -161,4 +163,4 @@ def test_a_signal_while_it_starts_leaves_no_jvm(number: signal.Signals, is_jvm_t
     assert process.returncode == 128 + number, told
     assert "Traceback" not in told
     assert told.rstrip().splitlines()[-1].startswith(f"clustercep: interrupted by {number.name}")
-    assert not any(Path(f"/proc/{pid}").exists() for pid in (job, jvm) if pid is not None)
+    assert all(is_dead(pid) for pid in (job, jvm) if pid is not None)

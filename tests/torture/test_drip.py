@@ -22,6 +22,7 @@ NAMES = ("drips headers", "never ends to continue", "chunks without end")
 def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     """Limits hold as far as things end (`ends`); how long they take is for the campaign."""
     monkeypatch.setattr(tallying, "SLACK_S", 600.0)
+    monkeypatch.setattr(servers, "MOST_POLLS", 20)
     return Tally()
 
 

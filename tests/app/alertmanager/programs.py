@@ -46,7 +46,7 @@ class Amtool:
             env={"HOME": str(self.home), "USER": "tester", "TZ": "UTC"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 

@@ -102,7 +102,7 @@ class Served:
         if data is not None and not request.has_header("Content-type"):
             request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return Reply(answer.status, answer.read(), dict(answer.headers))
         except urllib.error.HTTPError as error:
             with error:

@@ -125,7 +125,7 @@ def test_methods_and_sizes(api: Served) -> None:
 
 
 def test_a_body_may_come_in_chunks(api: Served) -> None:
-    connection = http.client.HTTPConnection(*api.listener.address, timeout=30)
+    connection = http.client.HTTPConnection(*api.listener.address, timeout=120)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     text = json.dumps(body()).encode()
     connection.request("POST", SILENCES, iter([text[:50], text[50:]]), headers, encode_chunked=True)
@@ -133,7 +133,7 @@ def test_a_body_may_come_in_chunks(api: Served) -> None:
     assert (answer.status, set(json.loads(answer.read()))) == (200, {"silenceID"})
     connection.close()
     for chunked, length in ((["chunked"], "5"), (["gzip, chunked"], None), (["chunked", "identity"], None)):
-        connection = http.client.HTTPConnection(*api.listener.address, timeout=30)
+        connection = http.client.HTTPConnection(*api.listener.address, timeout=120)
         connection.putrequest("POST", SILENCES)
         for coding in chunked:
             connection.putheader("Transfer-Encoding", coding)
@@ -150,7 +150,7 @@ def test_a_head_ends_where_it_ends_whatever_stands_in_the_body(api: Served) -> N
         f"POST {SILENCES} HTTP/1.1\nHost: localhost\nAuthorization: Bearer {TOKEN}\n"
         f"Content-Type: application/json\nContent-Length: {len(text)}\n\n"
     )
-    with socket.create_connection(api.listener.address, timeout=30) as connection:
+    with socket.create_connection(api.listener.address, timeout=120) as connection:
         connection.sendall(head.encode() + text)
         assert connection.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
 
@@ -219,7 +219,7 @@ def test_off_loopback_reads_need_a_token_too(store: Store, tmp_path: Path) -> No
         port = api.listener.address[1]
 
         def ask(path: str, **headers: str) -> tuple[int, bytes]:
-            connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusted, timeout=30)
+            connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusted, timeout=120)
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             found = answer.status, answer.read()
@@ -231,7 +231,7 @@ def test_off_loopback_reads_need_a_token_too(store: Store, tmp_path: Path) -> No
         status, told = ask("/api/v2/alerts", Authorization=f"Bearer {VIEWER_TOKEN}", Host="cep.example.org")
         assert (status, len(json.loads(told))) == (200, 1)
         assert ask("/-/ready") == (200, b"OK")
-        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         with pytest.raises((http.client.HTTPException, OSError)):
             _asked_in_plain(plain)
         plain.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from app.clock import SystemClock
 from app.store import Store
 from tests.app.alertmanager.programs import Amtool, alertmanager, amtool
 from tests.app.alertmanager.served import VIEWER_TOKEN, Served, configured, fire, lost, served, slow
+
+WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -237,10 +240,19 @@ def test_a_real_alertmanager_that_was_told_the_same_answers_the_same(
         ids = {one.run("silence", "query", "-q").strip(): "the silence" for one in (tool, real)}
 
         def both(path: str) -> tuple[Any, Any]:
-            with urllib.request.urlopen(f"{url}{path}", timeout=30) as answer:
+            with urllib.request.urlopen(f"{url}{path}", timeout=120) as answer:
                 told = answer.read()
             ours = here.get(path).body
             return tuple(json.loads(_replaced(text.decode(), ids)) for text in (ours, told))
+
+        def same(path: str, shown: Callable[[Any], Any]) -> None:
+            """It follows what it was told in threads of its own."""
+            until_s = time.monotonic() + WAIT_S
+            while True:
+                ours, theirs = (shown(told) for told in both(path))
+                if ours == theirs:
+                    return
+                assert time.monotonic() < until_s, (path, ours, theirs)
 
         for query in (
             "",
@@ -253,12 +265,11 @@ def test_a_real_alertmanager_that_was_told_the_same_answers_the_same(
             "?filter=nothing%3D%22%22",
             "?filter=host!%3D%22%22",
         ):
-            ours, theirs = both(f"/api/v2/alerts{query}")
-            assert list(map(comparable, ours)) == list(map(comparable, theirs)), query
-            ours, theirs = both(f"/api/v2/alerts/groups{query}")
-            assert [(g["labels"], g["receiver"], list(map(comparable, g["alerts"]))) for g in ours] == [
-                (g["labels"], g["receiver"], list(map(comparable, g["alerts"]))) for g in theirs
-            ], query
+            same(f"/api/v2/alerts{query}", lambda alerts: list(map(comparable, alerts)))
+            same(
+                f"/api/v2/alerts/groups{query}",
+                lambda groups: [(g["labels"], g["receiver"], list(map(comparable, g["alerts"]))) for g in groups],
+            )
         ours, theirs = both("/api/v2/silences")
         assert [one.pop("annotations") for one in ours] == [{} for _ in ours]  # what is installed has none yet
         assert kinds(ours) == kinds([{n: v for n, v in one.items() if n != "annotations"} for one in theirs])

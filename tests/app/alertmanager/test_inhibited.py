@@ -18,7 +18,7 @@ from tests.app.alertmanager.programs import alertmanager
 from tests.examples import examples
 
 N_CASES = examples(25)
-WAIT_S = 20.0
+WAIT_S = 120.0
 ALERTS = [
     {"alertname": f"{a}-{b}", **{name: value for name, value in (("a", a), ("b", b)) if value}}
     for a, b in product(("", "x", "y"), repeat=2)
@@ -47,7 +47,8 @@ def inhibited_here(rules: list[dict[str, Any]]) -> set[str]:
 
 
 def config_of(rules: list[dict[str, Any]]) -> str:
-    return yaml.safe_dump({"route": {"receiver": "r"}, "receivers": [{"name": "r"}], "inhibit_rules": rules})
+    of_all = {"global": {"resolve_timeout": "1d"}, "route": {"receiver": "r"}, "receivers": [{"name": "r"}]}
+    return yaml.safe_dump({**of_all, "inhibit_rules": rules})
 
 
 def test_what_is_inhibited_is_what_alertmanager_inhibits(tmp_path: Path) -> None:
@@ -55,10 +56,10 @@ def test_what_is_inhibited_is_what_alertmanager_inhibits(tmp_path: Path) -> None
     cases = [BOTH_SIDES_OPEN, NO_SOURCE, NO_TARGET, *(rules_of(generator) for _ in range(N_CASES))]
     seen = []
     with alertmanager(tmp_path, config_of(cases[0])) as url:
-        requests.post(f"{url}/api/v2/alerts", json=[{"labels": labels} for labels in ALERTS], timeout=10)
+        requests.post(f"{url}/api/v2/alerts", json=[{"labels": labels} for labels in ALERTS], timeout=60)
         for rules in cases:
             (tmp_path / "alertmanager.yml").write_text(config_of(rules))
-            requests.post(f"{url}/-/reload", timeout=10).raise_for_status()
+            requests.post(f"{url}/-/reload", timeout=60).raise_for_status()
             expected, until_s = inhibited_here(rules), time.monotonic() + WAIT_S
             while (told := inhibited_there(url)) != expected:  # it follows its configuration in threads of its own
                 assert time.monotonic() < until_s, (rules, told ^ expected)
@@ -68,6 +69,6 @@ def test_what_is_inhibited_is_what_alertmanager_inhibits(tmp_path: Path) -> None
 
 
 def inhibited_there(url: str) -> set[str]:
-    answer = requests.get(f"{url}/api/v2/alerts", timeout=10).json()
+    answer = requests.get(f"{url}/api/v2/alerts", timeout=60).json()
     assert len(answer) == len(ALERTS)
     return {alert["labels"]["alertname"] for alert in answer if alert["status"]["inhibitedBy"]}

@@ -32,6 +32,7 @@ from app.errors import AppError
 from app.replay.demo import DemoResult, show_demo, with_demo_parameters
 from app.settings import DashboardSettings, Settings
 from app.store import open_store
+from tests.ports import own_port
 
 
 @pytest.fixture
@@ -167,24 +168,27 @@ def test_a_dashboard_for_everybody_says_so(config: Path, monkeypatch: pytest.Mon
 
 def test_a_real_one_answers_and_ends_with_the_signal(config: Path) -> None:
     open_store(f"sqlite:///{config.parent / 'clustercep.db'}").close()
-    port = free_port("127.0.0.1")
-    words = [sys.executable, "-m", "app.cli", "dashboard", "-c", str(config), "--port", str(port)]
-    words += ["--store", str(config.parent)]
+    words = [sys.executable, "-m", "app.cli", "dashboard", "-c", str(config), "--store", str(config.parent)]
     given = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(words, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        own_port() as port,
+        subprocess.Popen(
+            [*words, "--port", str(port)], env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == f"Dashboard: http://127.0.0.1:{port}/\n"
-            answer = requests.get(f"http://127.0.0.1:{port}/alerts", timeout=30)
+            answer = requests.get(f"http://127.0.0.1:{port}/alerts", timeout=120)
             assert "<title>" in answer.text
             process.send_signal(signal.SIGTERM)
-            _, complaints = process.communicate(timeout=60)
+            _, complaints = process.communicate(timeout=300)
         finally:
             process.kill()
-    assert process.returncode == 0
-    assert complaints == ""
-    with pytest.raises(requests.ConnectionError):
-        requests.get(f"http://127.0.0.1:{port}/alerts", timeout=5)
+        assert process.returncode == 0
+        assert complaints == ""
+        with pytest.raises(requests.ConnectionError):
+            requests.get(f"http://127.0.0.1:{port}/alerts", timeout=300)
 
 
 def test_the_demo_ends_in_the_dashboard_on_its_own_store(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,13 @@ class Run:
             self.metrics.stepped(self.live.pipeline.step(now_ms), STEP_SECONDS)
 
 
+@pytest.fixture(autouse=True)
+def _a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what the store says: that a scrape does not wait for it long has its own test."""
+    assert LiveFigures.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(LiveFigures.__init__.__kwdefaults__, "store_wait_s", 60.0)
+
+
 @pytest.fixture
 def run(store: Store, tmp_path: Path) -> Run:
     return Run(store, tmp_path / "checkpoints", options(ops=receiver(), pager=receiver(min_severity="critical")))
@@ -400,14 +407,15 @@ class DeadStore:
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error
-        self.release = threading.Event()
+        self.asked, self.release = threading.Event(), threading.Event()
         self.n_requested = 0
 
     def n_open_alerts(self) -> Mapping[tuple[str, bool, str], int]:
         self.n_requested += 1
+        self.asked.set()
         if self.error is not None:
             raise self.error
-        self.release.wait(30)
+        self.release.wait(120)
         return {("firing", False, "info"): 1}
 
     def n_notifications(self) -> Mapping[tuple[str, str], int]:
@@ -437,9 +445,10 @@ def test_a_store_that_hangs_is_waited_for_a_moment_only_and_by_one_thread(run: R
     metrics = Metrics()
     metrics.registry.register(figures)
     assert [value(scrape(metrics), "clustercep_store_up") for _ in range(3)] == [0, 0, 0]
+    assert dead.asked.wait(60)
     assert dead.n_requested == 1
     dead.release.set()
-    reader = StoreReader(dead, 30)  # type: ignore[arg-type]
+    reader = StoreReader(dead, 120)  # type: ignore[arg-type]
     found = reader.read()
     assert found is not None
     assert found.n_pending("ops") == 2

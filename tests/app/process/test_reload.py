@@ -172,14 +172,14 @@ def test_a_reload_waits_for_the_step_under_way(cluster: Callable[..., Cluster]) 
     def boundary(reached: str) -> None:
         if reached == "commit":
             inside.set()
-            release.wait(30)
+            release.wait(240)
         if reached == "notify":
             order.append("step")
 
     running.runner.live.pipeline.boundary = boundary
     stepping = threading.Thread(target=running.runner.step)
     stepping.start()
-    assert inside.wait(20)
+    assert inside.wait(120)
     reloading = threading.Thread(target=lambda: order.append(str(running.reload().ok)))
     reloading.start()
     release.set()
@@ -348,12 +348,12 @@ def test_receivers_follow(cluster: Callable[..., Cluster]) -> None:
     assert told.place == "receiver b"
     assert told.message.startswith(f"{waiting['b']} messages wait")
     running.notifier.start()
-    assert running.notifier.drain(20)
+    assert running.notifier.drain(120)
     assert {url for url, _ in outbox.sent} == {"http://other/"}
     assert outbox.pending() == {"b": waiting["b"]}
     assert outbox.reload(b="http://b/").ok  # b is back, while all is at work
-    assert running.notifier.drain(20)
-    running.notifier.stop(20)
+    assert running.notifier.drain(120)
+    running.notifier.stop(120)
     assert outbox.pending() == {}
     assert sum(url == "http://b/" for url, _ in outbox.sent) == waiting["b"]
     assert len(outbox.sent) == len(set(outbox.sent)) == sum(waiting.values())
@@ -367,7 +367,7 @@ def test_the_attempt_under_way_ends_before_the_successor_begins(cluster: Callabl
     def post(endpoint: Endpoint, message: Message, key: str) -> None:
         if message.url == "http://old/":
             inside.set()
-            release.wait(30)
+            release.wait(240)
         outbox.sent.append((message.url, key))
 
     running.notifier._post = post
@@ -376,11 +376,11 @@ def test_the_attempt_under_way_ends_before_the_successor_begins(cluster: Callabl
     n_waiting = outbox.pending()["a"]
     assert n_waiting > 1
     running.notifier.start()
-    assert inside.wait(20)
+    assert inside.wait(120)
     assert outbox.reload(a="http://new/").ok
     release.set()
-    assert running.notifier.drain(20)
-    running.notifier.stop(20)
+    assert running.notifier.drain(120)
+    running.notifier.stop(120)
     assert [url for url, _ in outbox.sent] == ["http://old/"] + ["http://new/"] * (n_waiting - 1)
     assert len({key for _, key in outbox.sent}) == n_waiting
 

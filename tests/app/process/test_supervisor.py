@@ -68,7 +68,7 @@ def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Pa
     assert jobs.intervals_ms == {"job_history": 100}
     assert polled.empty()
     jobs.start()
-    assert [polled.get(timeout=20), polled.get(timeout=20)] == ["job_history"] * 2
+    assert [polled.get(timeout=120), polled.get(timeout=120)] == ["job_history"] * 2
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.yaml").write_text(
         "sources:\n"
@@ -79,13 +79,13 @@ def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Pa
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
     jobs.follow(runner.live)
     assert jobs.intervals_ms == {"job_history": 7 * 3_600_000, "daemon_log": 9 * 3_600_000}
-    while polled.get(timeout=20) != "daemon_log":
+    while polled.get(timeout=120) != "daemon_log":
         pass  # it is polled at once; the other one only has another interval
     write_settings(tmp_path)
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
     jobs.follow(runner.live)
     assert jobs.intervals_ms == {"job_history": 100}
-    assert polled.get(timeout=20) == "job_history"
+    assert polled.get(timeout=120) == "job_history"
     jobs.stop()
     assert not jobs.alive
 
@@ -101,9 +101,9 @@ def test_a_call_that_fails_is_made_again_and_none_after_the_end() -> None:
         repeated = Repeated("poll", fail, 0.001, at_once=False)
         repeated.start()
         for _ in range(3):
-            calls.get(timeout=20)
+            calls.get(timeout=120)
         repeated.stop()
-        repeated._thread.join(20)
+        repeated._thread.join(120)
     assert not repeated.alive
     assert {line["event"] for line in lines} == {"a call failed; it is made again after its interval"}
 
@@ -197,7 +197,7 @@ def test_health_and_readiness(
     supervisor._jobs.start()
     assert supervisor.healthy() == (False, "the thread of the steps has ended")
     hold = threading.Event()
-    supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type]
+    supervisor._steps = StepThread(lambda: hold.wait(240) is None)  # type: ignore[arg-type]
     supervisor._steps.start()
     assert supervisor.healthy()[0]
     after = T0_MS + round(10_000 * SILENT_STEPS_S)
@@ -274,11 +274,11 @@ def test_a_poll_that_hangs_does_not_hold_up_the_stop(settings: Settings, opened:
 
     def hang(_name: str) -> None:
         polling.set()
-        release.wait(30)
+        release.wait(240)
 
     supervisor._jobs._poll = hang
     supervisor.start()
-    assert polling.wait(20)
+    assert polling.wait(120)
     supervisor.stop()
     assert not release.is_set()
     number = runner.live.pipeline.number
@@ -294,15 +294,15 @@ def test_the_step_under_way_is_finished(settings: Settings, opened: Store, tmp_p
     def boundary(reached: str) -> None:
         if reached == "commit":
             inside.set()
-            release.wait(30)
+            release.wait(240)
 
     runner.live.pipeline.boundary = boundary
     thread = threading.Thread(target=runner.step)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(120)
     assert not runner.stop(0.01)
     release.set()
-    assert runner.stop(20)
+    assert runner.stop(120)
     thread.join()
     assert runner.live.pipeline.number == 1
 
@@ -316,14 +316,14 @@ def test_a_step_that_hangs_is_not_waited_for_long(
 
     def boundary(_reached: str) -> None:
         inside.set()
-        release.wait(30)
+        release.wait(240)
 
     runner.live.pipeline.boundary = boundary
     supervisor.start()
-    assert inside.wait(20)
+    assert inside.wait(120)
     assert not supervisor.stop()
     release.set()
-    assert runner.stop(20)
+    assert runner.stop(120)
 
 
 def test_signals_ask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,10 +347,10 @@ def test_a_step_follows_each_poll(settings: Settings, opened: Store, tmp_path: P
     supervisor._steps = StepThread(stepped.set)
     supervisor._steps.interval_ms = 3_600_000
     supervisor._steps.start()
-    assert stepped.wait(20)
+    assert stepped.wait(120)
     stepped.clear()
     supervisor.poll("job_history")
-    assert stepped.wait(20)
+    assert stepped.wait(120)
     supervisor._steps.stop()
     assert len(runner.live.pipeline.intake) == 1
 
@@ -404,7 +404,7 @@ def test_a_long_step_is_healthy_while_its_parts_end_and_one_that_hangs_is_not(
     clock = SetClock(T0_MS)
     runner, supervisor = supervised(settings, opened, clock, tmp_path)
     hold = threading.Event()
-    supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type]
+    supervisor._steps = StepThread(lambda: hold.wait(240) is None)  # type: ignore[arg-type]
     supervisor._jobs = PollJobs(lambda _name: None)
     supervisor._compiled = True
     supervisor._steps.start()

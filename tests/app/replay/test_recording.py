@@ -172,17 +172,17 @@ def test_the_server_answers_as_of_its_clock(tmp_path: Path) -> None:
     query = "applicationTypes=MAPREDUCE&finishedTimeBegin=12345&states=RUNNING"
     with serve(RecordedRest(folder / "rest.jsonl.gz"), clock) as base:
         url = f"{base}/ws/v1/cluster/apps?{query}"
-        assert requests.get(url, timeout=10).status_code == 404
+        assert requests.get(url, timeout=120).status_code == 404
         clock.advance_to(T0_MS + 9_999)
-        assert requests.get(url, timeout=10).json() == {}
+        assert requests.get(url, timeout=120).json() == {}
         clock.advance_to(T0_MS + 10_000)
         with pytest.raises(requests.ConnectionError):
-            requests.get(url, timeout=10)
+            requests.get(url, timeout=120)
         clock.advance_to(T0_MS + 60_000)
-        failed = requests.get(url, timeout=10)
+        failed = requests.get(url, timeout=120)
         assert (failed.status_code, failed.content.decode()) == (503, "é")
-        assert requests.get(f"{base}/ws/v1/cluster/info?x=1", timeout=10).json() == {"clusterInfo": {"id": 1}}
-        assert requests.get(f"{base}/else", timeout=10).status_code == 404
+        assert requests.get(f"{base}/ws/v1/cluster/info?x=1", timeout=120).json() == {"clusterInfo": {"id": 1}}
+        assert requests.get(f"{base}/else", timeout=120).status_code == 404
 
 
 def test_path_keys_ignore_the_order_of_parameters() -> None:

@@ -344,7 +344,7 @@ def test_who_lost_the_store_tells_nobody(store: Store) -> None:
     with capture_logs() as lines:
         notifier.start()
         (worker,) = notifier._workers.values()
-        worker.join(20)
+        worker.join(120)
     notifier.stop()
     assert not worker.is_alive()
     assert not sent

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from collectors.ganglia.gmond_link import Ask, parse_address
 from collectors.metrics.load_balance import LoadDeriver
 from tests.collectors.ganglia.reports import METRICS, T0, Answers, answer, collector_of, host, metric, recorded
 from tests.collectors.positions import saved
+from tests.ports import own_port
 
 STEP_MS = 15_000
 
@@ -260,18 +260,16 @@ def running_gmond(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tu
         if os.environ.get("CI") == "true":
             pytest.fail("no gmond: apt-get install ganglia-monitor")
         pytest.skip("no gmond: apt-get install ganglia-monitor")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    conf = tmp_path / "gmond.conf"
-    conf.write_text(GMOND_CONF.format(port=port, packed=request.param), encoding="utf-8")
-    with (tmp_path / "log").open("wb") as log:
-        daemon = subprocess.Popen([program, "-c", conf, "-f"], stdout=log, stderr=log)
-    try:
-        yield f"127.0.0.1:{port}", conf
-    finally:
-        daemon.kill()
-        daemon.wait()
+    with own_port() as port:
+        conf = tmp_path / "gmond.conf"
+        conf.write_text(GMOND_CONF.format(port=port, packed=request.param), encoding="utf-8")
+        with (tmp_path / "log").open("wb") as log:
+            daemon = subprocess.Popen([program, "-c", conf, "-f"], stdout=log, stderr=log)
+        try:
+            yield f"127.0.0.1:{port}", conf
+        finally:
+            daemon.kill()
+            daemon.wait()
 
 
 def test_a_real_gmond_tells_what_gmetric_sent_to_it(running_gmond: tuple[str, Path]) -> None:

@@ -27,8 +27,10 @@ from tests.slow_servers import (
 )
 
 LIMIT_S = 0.3
-AMPLE_S = 60.0
-"""The silence of a server is no limit here."""
+AMPLE_S = 600.0
+"""Longer than any test may take: what ends did not end by this limit."""
+TOOK_MORE = r"took more than 0(?:\.[0-3]\d*)? s"
+"""What is left of LIMIT_S when the attempt begins; a busy machine may let some of it pass before."""
 
 
 def named(behaviours: dict[str, Behaviour]) -> list[object]:
@@ -50,7 +52,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]
 
 @pytest.mark.parametrize("behaviour", named(HEADS | BODIES))
 def test_a_document_that_never_comes(behaviour: Behaviour) -> None:
-    with serving(behaviour) as url, pytest.raises(SourceUnavailableError, match=r"took more than 0\.(?:3|2[89]\d*) s"):
+    with serving(behaviour) as url, pytest.raises(SourceUnavailableError, match=TOOK_MORE):
         ends(lambda: transport(url).get(url, "/x", 0))
 
 
@@ -59,7 +61,7 @@ def test_the_same_over_tls(behaviour: Behaviour, tls: tuple[ssl.SSLContext, Path
     context, ca_file = tls
     with (
         serving(behaviour, context) as url,
-        pytest.raises(SourceUnavailableError, match=r"took more than 0\.(?:3|2[89]\d*) s"),
+        pytest.raises(SourceUnavailableError, match=TOOK_MORE),
     ):
         ends(lambda: transport(url, str(ca_file)).get(url, "/x", 0))
 
@@ -68,7 +70,7 @@ def test_the_same_over_tls(behaviour: Behaviour, tls: tuple[ssl.SSLContext, Path
 def test_a_handshake_that_never_ends(behaviour: Behaviour) -> None:
     with serving(behaviour) as plain:
         url = plain.replace("http:", "https:")
-        with pytest.raises(SourceUnavailableError, match=r"took more than 0\.(?:3|2[89]\d*) s"):
+        with pytest.raises(SourceUnavailableError, match=TOOK_MORE):
             ends(lambda: transport(url).get(url, "/x", 0))
 
 

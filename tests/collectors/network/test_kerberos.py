@@ -117,7 +117,7 @@ def test_a_service_that_the_realm_does_not_know(kdc: Kdc, server: TicketServer) 
 
 
 def test_a_principal_of_another_realm(kdc: Kdc, server: TicketServer) -> None:
-    other = Kdc(kdc.folder / "other", "OTHER.TEST")
+    other = Kdc(kdc.folder / "other", kdc.port, "OTHER.TEST")  # nobody asks it
     keytab = other.keytab("watcher@OTHER.TEST", "watcher.keytab")
     kerberos = Kerberos(KerberosOptions("watcher@OTHER.TEST", keytab))
     with server.running() as url:
@@ -185,7 +185,7 @@ def ask_until_refused(transport: HttpTransport, url: str) -> None:
 
 def test_tickets_that_are_over_are_got_anew_and_serve_until_then(kdc: Kdc, server: TicketServer, gssapi: Any) -> None:
     """With a KDC that is away meanwhile: nothing lasts longer than its ticket, and all goes on when it is back."""
-    kdc.keytab(f"brief@{REALM}", "brief.keytab", '-maxlife "3 seconds"')
+    kdc.keytab(f"brief@{REALM}", "brief.keytab", '-maxlife "6 seconds"')
     with server.running() as url:
         brief = options(kdc, "brief")
         transport = HttpTransport((url,), brief)

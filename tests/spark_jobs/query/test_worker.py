@@ -175,5 +175,5 @@ def test_it_ends_when_nobody_listens_any_more() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT), "CLUSTERCEP_CONFIG": str(ROOT / "config.yaml")},
         start_new_session=True,
     )
-    process.communicate(request_line(REQUEST, LIMITS), timeout=60)
+    process.communicate(request_line(REQUEST, LIMITS), timeout=300)
     assert process.returncode == -signal.SIGKILL

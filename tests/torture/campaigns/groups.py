@@ -22,10 +22,10 @@ from typing import Any
 
 from sqlalchemy import select
 
-from app.commands.dashboard import free_port
 from app.replay.webhook_sink import listening
 from app.store import open_store
 from app.store.models import AlertRow
+from tests.ports import own_port
 from tests.torture.campaign import Given, Verdict
 from tests.torture.inputs.growing_cluster import LATENESS, QUERIES, GrowingCluster
 from tests.torture.inputs.remote_sender import RemoteSender, sending
@@ -121,7 +121,7 @@ class Samples:
 def followed(folder: Path, cluster: GrowingCluster) -> Iterator[Followed]:
     """A folder with a configuration, receivers on loopback, and a server that sends what is put into it."""
     with ExitStack() as opened:
-        port = free_port("127.0.0.1")
+        port = opened.enter_context(own_port())
         sender = opened.enter_context(sending(port))
         one = Followed(folder, folder / "config.yaml", sender, {name: [] for name in RECEIVERS})
         urls = {name: opened.enter_context(listening(_taking(one, name))) for name in RECEIVERS}

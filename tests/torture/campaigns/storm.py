@@ -6,11 +6,13 @@ another one. Alerts that fire, then those that are over.
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -116,6 +118,8 @@ class Seen:
     api_s: list[float] = field(default_factory=list)
     """Answers of Alertmanager's API."""
     unhealthy: list[str] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
+    """Questions for its health without an answer in time."""
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -143,7 +147,7 @@ class Seen:
 
     def broken(self) -> list[str]:
         """Bounds that do not hold, and what failed."""
-        found = [*self.unhealthy[:3], *self.failures[:3]]
+        found = [*self.unhealthy[:3], *self.unanswered[:3], *self.failures[:3]]
         if self.n_untold:
             found.append(f"{self.n_alerts} alerts: nobody was told of {self.n_untold}; expected all to be told")
         if not self.n_messages:
@@ -324,8 +328,11 @@ def watched_health(supervisor: Supervisor, seen: Seen) -> Iterator[None]:
             try:
                 with urllib.request.urlopen(f"http://{host}:{port}/-/healthy", timeout=10):
                     pass
-            except OSError as error:
+            except urllib.error.HTTPError as error:
                 seen.unhealthy.append(f"{seen.n_alerts} alerts: /-/healthy: {error}; expected 200")
+                error.close()
+            except (OSError, http.client.HTTPException) as error:
+                seen.unanswered.append(f"{seen.n_alerts} alerts: /-/healthy: {error}; expected an answer")
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
@@ -348,7 +355,7 @@ def people(folder: Path, seen: Seen) -> Iterator[Ports]:
         assert process.stdout is not None
         try:
             yield Ports(**json.loads(process.stdout.readline()))
-            told, _ = process.communicate(timeout=60)
+            told, _ = process.communicate(timeout=240)
         finally:
             process.kill()
     found = json.loads(told)

@@ -59,7 +59,7 @@ def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> No
         opened.callback(notifier.stop)
         notifier.start()
         with tally.timed("receiver beside", name, ANSWER_S):
-            if not hook.came(N_MESSAGES, 60):
+            if not hook.came(N_MESSAGES):
                 tally.failures.append(f"beside a receiver that {name}: {len(hook.received)} of {N_MESSAGES} messages")
 
 

@@ -83,7 +83,7 @@ def is_dead(pid: int) -> bool:
     """Whether a process has ended, though nobody has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it has ended since the file was opened
         return True
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.commands.dashboard import command, environment, free_port, place_of
+from app.commands.dashboard import command, environment, place_of
 from app.settings import Settings
 from app.store import open_store
+from tests.ports import own_port
 
 WAIT_S, N_WAITS = 0.1, 1_200
 ANSWER_S, READ_S = 60.0, 0.5
@@ -22,12 +23,16 @@ HEALTH = "/_stcore/health"
 @contextmanager
 def pages(folder: Path) -> Iterator[int]:
     """The port of loopback that they have, over an empty store."""
+    with own_port() as port:
+        yield from _on(port, folder)
+
+
+def _on(port: int, folder: Path) -> Iterator[int]:
     store = folder / "store"
     store.mkdir(parents=True)
     with open_store(f"sqlite:///{store / 'clustercep.db'}", durable=False):
         pass
     config = folder / "config.yaml"
-    port = free_port("127.0.0.1")
     config.write_text(json.dumps({"store": {"directory": str(store)}, "dashboard": {"port": port}}))
     settings = Settings.model_validate({"store": {"directory": store}, "dashboard": {"port": port}})
     with (folder / "log").open("wb") as log:

@@ -27,7 +27,7 @@ from tests.torture.receivers.kinds import APPRISE_S, KINDS, N_TOLD, WELL_S, Peer
 
 STAGES = ("connected", "taken", "answered")
 N_DEATHS = 2
-LIFE_S = 120.0
+LIFE_S = 300.0
 
 
 @dataclass
@@ -119,7 +119,7 @@ def tried_kills(kind: str, stage: str, folder: Path, *, routed: bool = False) ->
                 life = subprocess.Popen([sys.executable, "-m", "tests.torture.receivers.kills", store_url, kind, url])
                 peer.teller = life
             try:
-                life.wait(LIFE_S)
+                life.wait(2 * LIFE_S)
             finally:
                 life.kill()
                 life.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,7 +15,7 @@ from app.errors import AppError
 from app.process.serving.web import HEADERS, Endpoints, Limits, host_of
 from app.settings import Web
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 @dataclass
@@ -103,6 +103,14 @@ def everything(connection: socket.socket) -> bytes:
     while part := connection.recv(65_536):
         received += part
     return bytes(received)
+
+
+def until_hung_up(connection: socket.socket) -> bytes:
+    """As `everything`, of a client that is hung up on while it sends: what it sent too late resets the connection."""
+    try:
+        return everything(connection)
+    except ConnectionResetError:
+        return b""
 
 
 @contextmanager
@@ -323,12 +331,13 @@ def test_heads_and_bodies_have_limits(here: Site) -> None:
 
 def test_a_slow_client_is_hung_up_on() -> None:
     with site(Limits(request_s=0.2)) as running, running.connect() as slow, running.connect() as slower:
-        slow.sendall(b"GET /-/ready HTT")
-        slower.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhe")
-        assert everything(slow) == b""
-        assert everything(slower) == b""
+        with suppress(ConnectionError):  # hung up on before it sent anything
+            slow.sendall(b"GET /-/ready HTT")
+            slower.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhe")
+        assert until_hung_up(slow) == b""
+        assert until_hung_up(slower) == b""
         assert running.process.n_reloads == 0
-        assert running.ask("GET", "/-/ready").status == 200
+        assert any(running.is_ready() for _ in range(1_000))  # a busy machine may need longer for a request, too
 
 
 def test_drips_do_not_make_a_request_longer() -> None:

@@ -38,7 +38,7 @@ class Running:
     def post(self, body: bytes, path: str = PATH, method: str = "POST", **options: Any) -> requests.Response:
         headers = HEADERS | options.pop("headers", {})
         url = f"{self.scheme}://127.0.0.1:{self.receiver.port}{path}"
-        return requests.request(method, url, data=body, headers=headers, timeout=60, **options)
+        return requests.request(method, url, data=body, headers=headers, timeout=240, **options)
 
     def kept(self) -> list[tuple[str, float]]:
         records, _, _, _ = SpoolReader(self.folder).read(Place(), 1 << 30)

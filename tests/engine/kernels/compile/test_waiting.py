@@ -61,7 +61,7 @@ def test_what_is_given_up_is_not_compiled_and_nobody_waits_for_it() -> None:
     waits = threading.Thread(target=lambda: taken.append(found.take(0)))
     waits.start()
     found.give_up()
-    waits.join(10)
+    waits.join(120)
     assert taken == [None]
     found = waiting(PAIRS)
     found.give_up()
