@@ -7,9 +7,10 @@ alone, and only what it lets through is read whole.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from app.alerting.dispatch.inhibition import Inhibitions, InhibitRule
 from app.alerting.dispatch.matchers import Matcher, those_matched
@@ -54,12 +55,30 @@ class ActiveAlerts:
     """By the id of an alert, the fingerprints in order of the incidents that are told in its place."""
     _memory: dict[tuple[InhibitRule, ...], Callable[[Mapping[str, str]], str | None]] = field(default_factory=dict)
 
+    _positions: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    """By the name of a label that alerts have, and by its value, the positions of those with it, in order."""
+
     def matching(self, matchers: Sequence[Matcher]) -> list[ActiveAlert]:
-        """Those whose labels fulfil all matchers."""
-        found: Sequence[ActiveAlert] = self.alerts
-        for matcher in sorted(matchers, key=lambda matcher: "~" in matcher.operator):
+        """Those whose labels fulfil all matchers, in order."""
+        if not matchers:
+            return list(self.alerts)
+        first, *others = sorted(matchers, key=lambda matcher: (matcher.operator != "=", "~" in matcher.operator))
+        found = self._with_label(first)
+        for matcher in others:
             found = _fulfilling(matcher, found)
-        return list(found)
+        return found
+
+    def _with_label(self, matcher: Matcher) -> list[ActiveAlert]:
+        """Those whose label fulfils it; a label's values are looked for among all alerts once."""
+        by_value = self._positions.get(matcher.name)
+        if by_value is None:
+            by_value = {}
+            for position, alert in enumerate(self.alerts):
+                by_value.setdefault(alert.labels.get(matcher.name, ""), []).append(position)
+            if by_value.keys() - {""}:  # others name as many labels as they like
+                self._positions[matcher.name] = by_value
+        values = _matched(matcher, by_value)
+        return [self.alerts[position] for position in sorted(chain.from_iterable(map(by_value.__getitem__, values)))]
 
     def inhibited_by(self, rules: Sequence[InhibitRule]) -> Callable[[Mapping[str, str]], str | None]:
         """Labels -> the fingerprint of an alert that inhibits those with them, None: there is none."""
@@ -87,16 +106,20 @@ class ActiveAlerts:
 
 
 def _fulfilling(matcher: Matcher, alerts: Sequence[ActiveAlert]) -> list[ActiveAlert]:
-    """An expression is asked once for each value."""
-    name, value = matcher.name, matcher.value
+    values = _matched(matcher, {alert.labels.get(matcher.name, "") for alert in alerts})
+    return [alert for alert in alerts if alert.labels.get(matcher.name, "") in values]
+
+
+def _matched(matcher: Matcher, values: Collection[str]) -> Collection[str]:
+    """Those of the values that fulfil it; an expression is asked once for each."""
+    wanted = matcher.value
     match matcher.operator:
         case "=":
-            return [alert for alert in alerts if alert.labels.get(name, "") == value]
+            return {wanted} if wanted in values else ()
         case "!=":
-            return [alert for alert in alerts if alert.labels.get(name, "") != value]
-    matched = those_matched(value, {alert.labels.get(name, "") for alert in alerts})
-    wanted = matcher.operator == "=~"
-    return [alert for alert in alerts if (alert.labels.get(name, "") in matched) == wanted]
+            return {value for value in values if value != wanted}
+    matched = those_matched(wanted, set(values))
+    return matched if matcher.operator == "=~" else {value for value in values if value not in matched}
 
 
 class Active:

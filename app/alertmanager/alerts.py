@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.alerting.dispatch.matchers import Matcher, all_match
 from app.alerting.dispatch.routes import Routing
-from app.alerting.links import runbook_of
-from app.alerting.payload import annotations_of, began_ms
 from app.alerting.silencing import matchers_of_row, stands
-from app.alerting.snapshots import snapshot_of
 from app.alerting.text import iso
 from app.alertmanager.active import Active, ActiveAlert, ActiveAlerts
 from app.alertmanager.answers import encoded
 from app.alertmanager.parameters import Wanted
 from app.alertmanager.silences import silence_uuid
+from app.alertmanager.texts import AlertTexts
 from app.live.assembly import links_of
 from app.settings import Settings
 from app.store.api import Store
-from app.store.models import AlertRow, SilenceRow
+from app.store.models import SilenceRow
 from collectors.time_units import MINUTE_MS
 
 RESOLVE_TIMEOUT_MS = 5 * MINUTE_MS
@@ -89,16 +87,20 @@ class Standing:
 class AlertAnswers:
     """Answers over the alerts of one store, as the settings of the moment tell them."""
 
-    def __init__(self, store: Store, active: Active, settings: Settings, now_ms: int) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, active: Active, texts: AlertTexts, settings: Settings, routing: Routing | None, now_ms: int
+    ) -> None:
+        """`routing`: of the settings."""
         self._active: ActiveAlerts = active.now()
-        self._routing = Routing.of(settings.alerting)
+        self._texts = texts
+        self._routing = routing
         self._receivers = receiver_names(settings)
         self._links = links_of(settings)
         self._now_ms = now_ms
         self._silenced = Silenced(store.silences(now_ms), now_ms)
         rules = () if self._routing is None else self._routing.rules
         self._inhibited_by = self._active.inhibited_by(rules)
+        self._as_json: dict[tuple[str, ...], bytes] = {}
 
     def alerts(self, wanted: Wanted) -> Iterator[bytes]:
         """The JSON list, in parts."""
@@ -203,48 +205,44 @@ class AlertAnswers:
 
     def _rendered(self, found: Iterable[tuple[ActiveAlert, Standing, Mutes]]) -> Iterator[bytes | None]:
         """The JSON of each in order, read some at a time; None of one that is over, and was deleted, by now."""
+        ends_at = encoded(iso(self._now_ms + RESOLVE_TIMEOUT_MS))
         pending = iter(found)
         while chunk := list(islice(pending, CHUNK)):
-            rows = self._store.whole_alerts([alert.id for alert, _, _ in chunk])
-            for alert, standing, mutes in chunk:
-                row = rows.get(alert.id)
-                yield None if row is None else encoded(self._told_of(alert, row, standing, mutes))
+            texts = self._texts.of([alert for alert, _, _ in chunk], self._links)
+            for (alert, standing, mutes), text in zip(chunk, texts, strict=True):
+                if text is None:
+                    yield None
+                else:
+                    yield text.with_all(ends_at, self._told_as_json(alert), _status(standing, mutes))
 
-    def _told_of(self, alert: ActiveAlert, row: AlertRow, standing: Standing, muted_by: Mutes) -> dict[str, Any]:
-        snapshot = snapshot_of(row)
-        is_hidden = bool(standing.silenced_by or standing.inhibited_by or muted_by)
-        annotations = {
-            **annotations_of(snapshot),
-            "runbook": runbook_of(snapshot),
-            **self._links.annotations(snapshot),
-            **_people(row),
+    def _told_as_json(self, alert: ActiveAlert) -> bytes:
+        """Alerts share their receivers."""
+        told = tuple(self._told(alert))
+        known = self._as_json.get(told)
+        if known is None:
+            known = self._as_json[told] = encoded([{"name": name} for name in told])
+        return known
+
+
+def _status(standing: Standing, muted_by: Mutes) -> bytes:
+    if not (standing.silenced_by or standing.inhibited_by or muted_by):
+        return _ACTIVE
+    return encoded(
+        {
+            "inhibitedBy": standing.inhibited_by,
+            "mutedBy": list(muted_by),
+            "silencedBy": standing.silenced_by,
+            "state": "suppressed",
         }
-        return {
-            "annotations": {name: value for name, value in sorted(annotations.items()) if value},
-            "endsAt": iso(self._now_ms + RESOLVE_TIMEOUT_MS),
-            "fingerprint": alert.fingerprint,
-            "receivers": [{"name": name} for name in self._told(alert)],
-            "startsAt": iso(began_ms(snapshot)),
-            "status": {
-                "inhibitedBy": standing.inhibited_by,
-                "mutedBy": list(muted_by),
-                "silencedBy": standing.silenced_by,
-                "state": "suppressed" if is_hidden else "active",
-            },
-            "updatedAt": iso(row.updated_ms),
-            "generatorURL": self._links.alert(snapshot),
-            "labels": dict(alert.labels),
-        }
+    )
+
+
+_ACTIVE = encoded({"inhibitedBy": [], "mutedBy": [], "silencedBy": [], "state": "active"})
 
 
 def receiver_names(settings: Settings) -> list[str]:
     """Those that are enabled."""
     return [name for name, of in settings.alerting.receivers.items() if of.enabled] or [NOBODY]
-
-
-def _people(row: AlertRow) -> dict[str, str]:
-    told = {"acknowledged": "yes"} if row.state == "acknowledged" else {}
-    return told if row.assigned_to is None else {**told, "assigned_to": row.assigned_to}
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import structlog
 
+from app.alerting.dispatch.routes import Routing
 from app.alerting.people import ForbiddenError, Person
 from app.alertmanager import silences
 from app.alertmanager.access import Access
@@ -20,6 +21,7 @@ from app.alertmanager.alerts import AlertAnswers, receiver_names
 from app.alertmanager.answers import JSON, ApiError, coded, json_answer
 from app.alertmanager.parameters import filters, flags, parsed, wanted
 from app.alertmanager.status import status_json
+from app.alertmanager.texts import AlertTexts
 from app.clock import Clock
 from app.errors import AppError
 from app.process.serving.http_server import TEXT, Answer, Limits, Request
@@ -64,6 +66,8 @@ class Api:
         self._access = access
         self._clock = clock
         self._active = Active(store)
+        self._texts = AlertTexts(store)
+        self._routing: tuple[Settings, Routing | None] | None = None
         self._started_ms = clock.now_ms()
         self._routes: Mapping[str, Mapping[str, Respond]] = {
             f"{BASE}/status": {"GET": self._status},
@@ -150,7 +154,11 @@ class Api:
         return _in_parts(self._answers().groups(wanted(asked.query)))
 
     def _answers(self) -> AlertAnswers:
-        return AlertAnswers(self._store, self._active, self._settings(), self._clock.now_ms())
+        settings = self._settings()
+        known = self._routing
+        if known is None or known[0] is not settings:  # it remembers which routes alerts take
+            known = self._routing = settings, Routing.of(settings.alerting)
+        return AlertAnswers(self._store, self._active, self._texts, *known, self._clock.now_ms())
 
     def _silences(self, asked: Asked) -> Answer:
         found = parsed(asked.query)

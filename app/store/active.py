@@ -25,6 +25,20 @@ class Labelled(NamedTuple):
     labels: Mapping[str, str]
 
 
+class AlertVersion(NamedTuple):
+    """What changes with all that is said of an alert."""
+
+    id: str
+    revision: int
+    updated_ms: int
+    n_matches: int
+
+    @classmethod
+    def of(cls, alert: AlertRow) -> AlertVersion:
+        """That of a row."""
+        return cls(alert.id, alert.revision, alert.updated_ms, alert.n_matches)
+
+
 class ChangedSilence(NamedTuple):
     """A silence, and when it was changed last."""
 
@@ -35,7 +49,7 @@ class ChangedSilence(NamedTuple):
 def active(session: Session) -> list[tuple[str, int]]:
     """(id, start_ms) of all alerts that are not over, from an index alone."""
     statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
-    return [(alert_id, start_ms) for alert_id, start_ms in session.connection().execute(statement)]
+    return [(alert_id, start_ms) for alert_id, start_ms in session.connection().execute(statement).all()]
 
 
 def told_by_incidents(session: Session) -> dict[str, list[str]]:
@@ -70,6 +84,16 @@ def labelled(session: Session, alert_ids: Collection[str]) -> list[Labelled]:
         found += (
             Labelled(*row) for row in session.connection().execute(select(*columns).where(AlertRow.id.in_(chunk)))
         )
+    return found
+
+
+def versions(session: Session, alert_ids: Sequence[str]) -> dict[str, AlertVersion]:
+    """By id, as far as they are kept."""
+    columns = AlertRow.id, AlertRow.revision, AlertRow.updated_ms, AlertRow.n_matches
+    found: dict[str, AlertVersion] = {}
+    for chunk in in_chunks(alert_ids):
+        rows = session.connection().execute(select(*columns).where(AlertRow.id.in_(chunk))).all()
+        found |= {row[0]: AlertVersion(*row) for row in rows}
     return found
 
 

@@ -477,6 +477,11 @@ class Store:
         with self._reading() as session:
             return active.labelled(session, alert_ids)
 
+    def alert_versions(self, alert_ids: Sequence[str]) -> dict[str, active.AlertVersion]:
+        """What changes with all that is said of these alerts, by id, as far as they are kept."""
+        with self._reading() as session:
+            return active.versions(session, alert_ids)
+
     def whole_alerts(self, alert_ids: Sequence[str]) -> dict[str, AlertRow]:
         """These alerts with their hosts, by id, as far as they are kept."""
         with self._reading() as session:
