@@ -46,7 +46,7 @@ def _list(
     by: Values, followed: Int64Array, follow: Int64Array, earlier: Float64Array, later: Float64Array
 ) -> np.ndarray:
     keys, values = by.sign * earlier, by.sign * later
-    if len(keys) == len(values) and np.array_equal(keys, values):
+    if np.array_equal(followed, follow) and np.array_equal(keys, values):  # others may have the same values, too
         by_value = np.argsort(keys)
         ordered = keys[by_value]
         if np.all(ordered[1:] > ordered[:-1]):

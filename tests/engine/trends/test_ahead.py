@@ -142,3 +142,27 @@ def test_every_pair_meets_once_under_two(
         JoinWay.DOMINANCE
     }
     check(text, pairs, stream(n_values, most_alike), within, slide, ties)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "n_pairs"),
+    [
+        ("A.x <= NEXT(B).x", 300 * 301 // 2),
+        ("A.x < NEXT(B).x", 300 * 299 // 2),
+        ("A.x < NEXT(B).x AND A.y <= NEXT(B).y", 300 * 299 // 2),
+        ("A.x <= NEXT(B).x AND A.y > NEXT(B).x - 2", 300 + 299),
+    ],
+)
+def test_events_of_two_types_with_the_same_values_in_the_same_order_stay_two(conditions: str, n_pairs: int) -> None:
+    """As starts and ends of tasks have them: what follows is no copy of what is followed."""
+    rows = [
+        {
+            "event_id": f"{kind}{n}", "type": kind, "t_lo_ms": t_ms, "t_hi_ms": t_ms, "source_rank": 0,
+            "source_seq": t_ms, "x": n, "y": float(n), "g": "u",
+        }
+        for n in range(300)
+        for kind, t_ms in (("A", 2 * n + 1), ("B", 2 * n + 2))
+    ]  # fmt: skip
+    query = compile_query(f"PATTERN SEQ(A, B) WHERE {conditions} WITHIN 999 SLIDE 999 RETURN COUNT(*)", SCHEMA)
+    (row,) = evaluated(query, EventBatch.from_rows(rows, SCHEMA), SCHEMA)
+    assert row.values["count"] == n_pairs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -384,6 +385,8 @@ def _events(
         )
     )
     found.sort(key=lambda row: row["t"])
+    if draw(st.integers(0, 3)) == 0:
+        _number(found)
     return tuple(
         {
             "event_id": f"e{n}",
@@ -396,6 +399,15 @@ def _events(
         }
         for n, row in enumerate(found)
     )
+
+
+def _number(rows: list[dict[str, Any]]) -> None:
+    """Give the first, second, ... event of each type the values 1, 2, ...: those of different types are the same."""
+    n_of = Counter[str]()
+    for row in rows:
+        n_of[row["type"]] += 1
+        row["x"] = n_of[row["type"]]
+        row["y"] = float(row["x"])
 
 
 __all__ = [
