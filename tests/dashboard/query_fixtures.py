@@ -118,7 +118,7 @@ def attempts(n: int, start_ms: int = 0, **names: Any) -> EventBatch:
 
 def view(page: str, /, **params: str) -> AppTest:
     """A page, run once."""
-    test = AppTest.from_string(f"from dashboard.main import show\nshow({page!r})", default_timeout=60)
+    test = AppTest.from_string(f"from dashboard.main import show\nshow({page!r})", default_timeout=300)
     for key, value in params.items():
         test.query_params[key] = value
     return rerun(test)
