@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -43,6 +44,10 @@ RECORDING = Path(__file__).parent / "fixtures" / "recording" / "minicluster.tar.
 MAIN = sys.modules["__main__"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+OWN_THREADS = ("poll", "steps", "notify-", "ownership", "disown")
+LEAVING_S = 5.0
+"""One that hangs in a test is not waited for longer."""
 
 _HERE = Path(__file__).parent
 _CAMPAIGNS = (
@@ -134,6 +139,16 @@ def own_main() -> Iterator[None]:
     """Streamlit leaves the script of a page as `__main__`, which a process that is spawned later would begin with."""
     yield
     sys.modules["__main__"] = MAIN
+
+
+@pytest.fixture(autouse=True)
+def _threads_end_with_their_test() -> Iterator[None]:
+    """A process does not wait for polls, steps and deliveries that it stops; what they log is of no other test."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith(OWN_THREADS):
+            thread.join(LEAVING_S)
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ from tests.new_store import placed
 
 CLUSTER = load_event_types()
 EPOCH = "0" * 16
+RUN_S = 300.0
+"""For a run of a page: by itself Streamlit gives one three seconds, of which a busy machine may need more."""
 HOSTILE = "<script>alert(1)</script>\n\u202e:red[x] $x$ [a](http://evil) " + "x" * 10_000
 
 SLOW = """-- A map attempt that took long.
@@ -118,7 +120,7 @@ def attempts(n: int, start_ms: int = 0, **names: Any) -> EventBatch:
 
 def view(page: str, /, **params: str) -> AppTest:
     """A page, run once."""
-    test = AppTest.from_string(f"from dashboard.main import show\nshow({page!r})", default_timeout=60)
+    test = AppTest.from_string(f"from dashboard.main import show\nshow({page!r})", default_timeout=RUN_S)
     for key, value in params.items():
         test.query_params[key] = value
     return rerun(test)
@@ -126,7 +128,7 @@ def view(page: str, /, **params: str) -> AppTest:
 
 def rerun(test: AppTest) -> AppTest:
     """Run again; nothing may have raised."""
-    test.run()
+    test.run(timeout=RUN_S)
     assert not test.exception, [found.message for found in test.exception]
     return test
 

@@ -28,7 +28,7 @@ APPLICATION = "application_1795178134302_0012"
 
 
 def whole() -> AppTest:
-    return AppTest.from_file(str(main.ROOT / "dashboard/main.py"), default_timeout=60)
+    return AppTest.from_file(str(main.ROOT / "dashboard/main.py"), default_timeout=300)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def sidebar(raised: Raised, updated_ms: int | None) -> str:
     if updated_ms is not None:
         with raised.store.transaction() as writer:
             writer.session.add(ProcessStatusRow(name="live", updated_ms=updated_ms, value={}))
-    test = rerun(AppTest.from_string("from dashboard import sidebar\nsidebar.show()", default_timeout=60))
+    test = rerun(AppTest.from_string("from dashboard import sidebar\nsidebar.show()", default_timeout=300))
     return "\n".join(found.value for found in [*test.sidebar.markdown, *test.sidebar.caption])
 
 
@@ -369,7 +369,7 @@ def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pyt
     loaded, may_load = Event(), Event()
 
     def load() -> None:
-        may_load.wait(60)
+        may_load.wait(300)
         loaded.set()
 
     monkeypatch.setattr(command, "Dashboard", MagicMock())
@@ -378,7 +378,7 @@ def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pyt
     command.main({})
     assert not loaded.is_set()
     may_load.set()
-    assert loaded.wait(60)
+    assert loaded.wait(300)
 
     told = """
 import json, sys

@@ -77,7 +77,7 @@ def test_the_first_page_shows_what_was_found_as_of_the_recordings_time(raised: R
 
 
 def test_the_menu_and_the_root_lead_there_only_for_the_demo(raised: Raised) -> None:
-    whole = lambda: rerun(AppTest.from_file(str(main.ROOT / "dashboard/main.py"), default_timeout=60))  # noqa: E731  # asked twice
+    whole = lambda: rerun(AppTest.from_file(str(main.ROOT / "dashboard/main.py"), default_timeout=300))  # noqa: E731  # asked twice
     assert [title.value for title in whole().title] == ["Alerts"]
     judged(raised, found=[row("slow_node", "slow")])
     assert [title.value for title in whole().title] == ["What the demo found"]

@@ -86,7 +86,7 @@ def test_the_cluster(history: Installation) -> None:
 
 
 def test_it_begins_with_the_jobs_and_says_that_nobody_watches(history: Installation) -> None:
-    test = AppTest.from_string("from dashboard.main import main\nmain()", default_timeout=60)
+    test = AppTest.from_string("from dashboard.main import main\nmain()", default_timeout=300)
     rerun(test)
     assert "Only history is known here" in " ".join(found.value for found in test.sidebar.caption)
     assert not test.error

@@ -61,9 +61,11 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
         )
         yarn = YarnRestCollector(options, HttpTransport((url,), http))
         polls: list[Collected] = []
-        while len(polls) < 2 or (len(polls) < MOST_POLLS and told(*polls) != EVENTS):
-            with tally.timed("REST poll", name, POLL_S):
-                polls.append(yarn.poll(rest.NOW_MS + 5_000 * len(polls)))
+        for number in range(MOST_POLLS):
+            if number >= 2 and told(*polls) == EVENTS:
+                break
+            with tally.timed("REST poll", name, POLL_S), suppress(SourceUnavailableError):
+                polls.append(yarn.poll(rest.NOW_MS + 5_000 * number))
     if told(*polls) != EVENTS:
         tally.failures.append(f"masters that {name}: the others have told {told(*polls).keys() ^ EVENTS.keys()}")
 
@@ -90,9 +92,9 @@ def timeline(tally: Tally, name: str, behaviour: Behaviour) -> None:
         for number in range(max(3, MOST_POLLS)):
             if number >= 3 and told | {timeline_server.KILLED} == expected:
                 break
-            with tally.timed("timeline poll", name, POLL_S):
+            with tally.timed("timeline poll", name, POLL_S), suppress(SourceUnavailableError):
                 polled = yarn.poll(timeline_server.AFTER_MS + 30_000 * number)
-            told |= set(polled.events.strings("application_id").to_pylist()) if len(polled.events) else set()
+                told |= set(polled.events.strings("application_id").to_pylist()) if len(polled.events) else set()
     if told | {timeline_server.KILLED} != expected:
         tally.failures.append(f"a timeline server that {name}: {len(told)} of {len(expected)} applications are told")
 
@@ -178,7 +180,8 @@ def _told_twice(tally: Tally, what: str, event_type: str, polled: Callable[[int]
     """Two polls, of MOST_POLLS at most, have to bring events of the other: the second knows who answers."""
     n_told = 0
     for number in range(MOST_POLLS):
-        n_told += event_type in polled(number).events.strings("type").to_pylist()
+        with suppress(SourceUnavailableError):
+            n_told += event_type in polled(number).events.strings("type").to_pylist()
         if n_told == 2:
             return
     tally.failures.append(f"{what}: {n_told} of {MOST_POLLS} polls have something of the other; expected 2")
