@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.shedding import windows
+from benchmarks.shedding.ceilings import Ceiling, Machine, kept_at_most
 from benchmarks.shedding.workload import EVENT_OFFERS, Shape
 from engine import Engine, Limits, compile_query
 from engine.compiled.query import CompiledQuery
@@ -176,30 +177,58 @@ def shed(shape: Shape, stream: EventBatch, known: Unshed, strategy: Strategy, lo
     late = Counter({ids: n for ids, n in known.matches.items() if ids[-1] not in before})
     told = Counter({ids: n for ids, n in came.found.items() if ids[-1] not in before})
     n_lost, n_false = (late - told).total(), (told - late).total()
-    pane = shape.pane_events if isinstance(strategy, EventStrategy) else None
+    return {
+        **_row(shape, known, load, came.latencies_s),
+        "strategy": f"{strategy.value} or pspice" if load.mixes else strategy.value,
+        "pane": shape.pane_events if isinstance(strategy, EventStrategy) else None,
+        "fn": n_lost / max(1, late.total()),
+        "fp": n_false / max(1, late.total()),
+        "fn_weighted": n_lost / max(1, late.total()),
+        "fp_weighted": n_false / max(1, late.total()),
+        "dropped": came.dropped,
+        "overhead": came.overhead,
+        "build_s": came.build_s,
+        "matches": late.total(),
+        "expected_loss": came.expected_loss / max(1, late.total()),
+    }
+
+
+def at_most(shape: Shape, stream: EventBatch, known: Unshed, ceiling: Ceiling, load: Load) -> dict[str, Any]:
+    """A row as `shed` returns it, of what could be kept; nothing is said of what was dropped."""
+    columns = windows.Stream.of(stream, shape.types, shape.attributes[0])
+    machine = Machine(
+        _arrivals(stream, load), 1.0 / (THROUGHPUT_PER_S * known.cost), len(stream) // 2, load.bound.latency_s
+    )
+    kept = kept_at_most(ceiling, shape.patterns, columns, machine)
+    lost = 1.0 - kept.recall
+    return {
+        **_row(shape, known, load, kept.latencies_s),
+        "strategy": ceiling.value,
+        "pane": None,
+        "fn": lost,
+        "fp": 0.0,
+        "fn_weighted": lost,
+        "fp_weighted": 0.0,
+        "dropped": None,
+        "overhead": None,
+        "build_s": None,
+    }
+
+
+def _row(shape: Shape, known: Unshed, load: Load, latencies_s: Float64Array) -> dict[str, Any]:
+    """What all rows have."""
     return {
         "dataset": shape.dataset,
         "shape": shape.name,
         "query": shape.texts[0],
         "rate": load.rate,
         "match_probability": round(known.match_probability, 4),
-        "strategy": f"{strategy.value} or pspice" if load.mixes else strategy.value,
-        "pane": pane,
         "cost_factor": load.cost_factor,
         "weight": 1.0,
         "seed": load.seed,
-        "fn": n_lost / max(1, late.total()),
-        "fp": n_false / max(1, late.total()),
-        "fn_weighted": n_lost / max(1, late.total()),
-        "fp_weighted": n_false / max(1, late.total()),
-        "dropped": came.dropped,
         "bound_ms": 1_000 * load.bound.latency_s,
-        "latency_max_ms": 1_000 * float(came.latencies_s.max()),
-        "latency_p999_ms": 1_000 * float(np.quantile(came.latencies_s, 0.999)),
-        "overhead": came.overhead,
-        "build_s": came.build_s,
-        "matches": late.total(),
-        "expected_loss": came.expected_loss / max(1, late.total()),
+        "latency_max_ms": 1_000 * float(latencies_s.max()),
+        "latency_p999_ms": 1_000 * float(np.quantile(latencies_s, 0.999)),
     }
 
 
@@ -330,4 +359,4 @@ def _compiled(shape: Shape) -> list[CompiledQuery]:
     return [compile_query(text, shape.schema, name=f"q{number}") for number, text in enumerate(shape.texts)]
 
 
-__all__ = ["BOUND", "Load", "Strategy", "Unshed", "WindowStrategy", "halved", "shed", "unshed"]
+__all__ = ["BOUND", "Load", "Strategy", "Unshed", "WindowStrategy", "at_most", "halved", "shed", "unshed"]

@@ -9,7 +9,19 @@ import pytest
 
 from benchmarks.shedding.simulation import BOUND, Load, WindowStrategy, shed, unshed
 from benchmarks.shedding.windows import PositionUtilities, Stream, evaluated
-from benchmarks.shedding.workload import Pattern, Shape, Step, negation, repeated_stocks, sequence, ten_stocks
+from benchmarks.shedding.workload import (
+    Pattern,
+    Shape,
+    Step,
+    defenders,
+    delayed_buses,
+    negation,
+    repeated_stocks,
+    sequence,
+    ten_stocks,
+)
+from engine.runtime.shedding.event_shedder import EventStrategy
+from engine.runtime.shedding.run_shedder import RunStrategy
 
 
 @pytest.mark.parametrize(
@@ -49,3 +61,20 @@ def test_baselines_of_windows_hold_the_bound(rate: float) -> None:
         assert row["latency_max_ms"] <= 1_000 * BOUND.latency_s
         assert row["dropped"] > 0.05
     assert rows[WindowStrategy.ESPICE]["fn"] < rows[WindowStrategy.BY_TYPE]["fn"]
+
+
+@pytest.mark.parametrize("shape", [defenders(2), delayed_buses(5, 500)], ids=["soccer", "bus"])
+def test_any_n_of_many_is_shed_within_the_bound(shape: Shape) -> None:
+    stream = shape.stream(2_000, 2)
+    known = unshed(shape, stream)
+    assert known.matches.total() > 10
+    strategies = (*RunStrategy, EventStrategy.GSPICE_H)
+    rows = {strategy: shed(shape, stream, known, strategy, Load(2.0, 2)) for strategy in strategies}
+    for row in rows.values():
+        assert row["latency_max_ms"] <= 1_000 * BOUND.latency_s
+        assert row["dropped"] > 0.1
+    assert all(rows[strategy]["fp"] == 0 for strategy in RunStrategy)
+    assert rows[RunStrategy.PSPICE]["fn"] < rows[RunStrategy.RANDOM]["fn"] < 1
+    for strategy in (RunStrategy.PSPICE, EventStrategy.GSPICE_H):
+        rested = shed(shape, stream, known, strategy, Load(0.8, 2))
+        assert (rested["dropped"], rested["fn"], rested["fp"]) == (0, 0, 0), "no overload: nothing changes"

@@ -23,6 +23,7 @@ from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunLoss, RunShedder
 from engine.shedding.overload.detector import OverloadDetector, Plan, Waiting
+from engine.shedding.overload.price import Price
 from engine.shedding.partial_matches.saved import RunModel
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
@@ -31,6 +32,8 @@ _NEWEST = 0.1
 """Time constant of what newest events take on average, as a share of the bound."""
 _WAITING = 0.25
 """Events wait when they have for such a share of the latency that is planned."""
+_SHORT = 0.25
+"""Windows that pass within such a share of the latency that is planned: the queue bears the work of several."""
 _WINDOWS = 3
 """Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
 a window of the query's own that has to end."""
@@ -116,8 +119,9 @@ class OverloadControl:
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
     missing_until_ms: dict[str, int] = field(default_factory=dict)
     """By query: rows of the last `Engine.process` whose match began until then may lack matches beside them."""
-    _arrived: deque[tuple[float, int]] = field(default_factory=deque)
-    """When the first event of the last steps was released, and how many came with it."""
+    _arrived: deque[tuple[float, int, int]] = field(default_factory=deque)
+    """When the first event of the last steps was released, its time, and how many came with it."""
+    _price: Price = field(default_factory=Price)
     _newest_s: float = 0.0
     """An event that goes on takes so long, on average over the newest."""
     _waiting: Waiting | None = None
@@ -158,7 +162,9 @@ class OverloadControl:
             cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
             now_ms = int(t_ms[start]) if len(cut) else watermark_ms
             last_s = _at(released_s, len(released) - 1, self.clock) if len(cut) else first_s
-            self._waiting = Waiting(len(released) - start, self.clock() - last_s, self._arrivals(first_s, len(cut)))
+            self._waiting = Waiting(
+                len(released) - start, self.clock() - last_s, self._arrivals(first_s, now_ms, len(cut))
+            )
             if self.events is None:
                 n_runs = self._before(first_s, len(cut), now_ms)
             else:
@@ -185,7 +191,10 @@ class OverloadControl:
         """Drop what is due; returns how many runs go on."""
         began_s, n_runs = self.clock(), self.shedder.load
         plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events, self._waiting)
-        if n_events:
+        if n_events and self._waiting is not None:
+            plan = self._by_price(plan, self._waiting, began_s - first_s, n_events, now_ms)
+            self.statistics.achievable_s = plan.achievable_s
+        elif n_events:
             self.statistics.achievable_s = plan.achievable_s
         self.statistics.is_shedding = plan.n_drop > 0 and n_events > 0
         if not plan.n_drop:
@@ -199,6 +208,34 @@ class OverloadControl:
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
         return self.shedder.load
+
+    def _by_price(self, plan: Plan, waiting: Waiting, queueing_s: float, n_events: int, now_ms: int) -> Plan:
+        """The plan, but where windows pass while events wait: there what is worth less than a price is dropped, and
+        more only where this step, or what waits, would be late."""
+        bound, price = self.detector.bound, self._price
+        utilities = self.shedder.utilities(now_ms) if self._has_short_windows() and queueing_s > 0 else None
+        if utilities is None:
+            price.forget()
+            return plan
+        queue, half_s = queueing_s / bound.planned_s - 0.5, bound.latency_s / 2
+        if price.is_set:
+            price.follow(queue, self._newest_s * n_events / half_s)
+        else:
+            price.see(utilities)
+            if not plan.n_drop:
+                return plan
+            price.start(max(0.0, 1.0 - 1.0 / (waiting.arrivals_per_s * max(self._newest_s, 1e-12))))
+        late = self.detector.drop_runs(queueing_s, self.shedder.load, n_events, replace(waiting, arrivals_per_s=0.0))
+        cheap = price.n_below(utilities, queue) if queue > _WAITING - 0.5 else 0
+        return replace(plan, n_drop=max(late.n_drop, cheap))
+
+    def _has_short_windows(self) -> bool:
+        """Whether all windows pass within a share of the latency that is planned, as fast as events come now."""
+        if len(self._arrived) < 2:
+            return False
+        (from_s, from_ms, _), (to_s, to_ms, _) = self._arrived[0], self._arrived[-1]
+        within_s = _SHORT * self.detector.bound.planned_s
+        return to_s > from_s and (to_ms - from_ms) / (to_s - from_s) * within_s >= self.shedder.longest_window_ms
 
     def _least_lost(
         self, shedder: EventShedder, cut: EventBatch, first_s: float, now_ms: int, step_ms: int
@@ -237,13 +274,13 @@ class OverloadControl:
             ), True
         return replace(by_events, drop_share=requested / n_judged), False
 
-    def _arrivals(self, first_s: float, n_events: int) -> float:
+    def _arrivals(self, first_s: float, now_ms: int, n_events: int) -> float:
         """Events a second lately, those of a step that were released from then on among them; 0.0: not known."""
-        self._arrived.append((first_s, n_events))
+        self._arrived.append((first_s, now_ms, n_events))
         while len(self._arrived) > 2 and first_s - self._arrived[0][0] > self.detector.bound.latency_s / 2:
             self._arrived.popleft()
         elapsed_s = first_s - self._arrived[0][0]
-        return sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
+        return sum(n for *_, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
 
     def _event_plan(self, first_s: float) -> Plan:
         """What share of the events would be dropped before a step."""

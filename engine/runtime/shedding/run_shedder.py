@@ -142,6 +142,20 @@ class RunShedder:
         names = {name for (name, _), _ in self._parts} | self._postponing
         return min((self._queries[name].plan.within_ms for name in names), default=FOREVER_MS)
 
+    @property
+    def longest_window_ms(self) -> int:
+        """Of the queries of which runs can be dropped; FOREVER_MS without one."""
+        return max((self._queries[name].plan.within_ms for (name, _), _ in self._parts), default=FOREVER_MS)
+
+    def utilities(self, now_ms: int) -> Float64Array | None:
+        """What each run that may be dropped is worth, float64 (n,); None where not all that is kept is valued."""
+        if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
+            return None
+        found = [part.runs_at_hand(self._utilities(key, part), now_ms).utility for key, part in self._parts]
+        every = np.concatenate([*found, _NONE])
+        may_go: Float64Array = every[np.isfinite(every)]
+        return may_go
+
     def trends_of(self, types: Collection[str]) -> list[str]:
         """Queries about trends of such events, in order of their names."""
         return sorted(
