@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.alerting.case import case_of
 from app.alerting.dispatch.intervals import interval_section
+from app.alerting.links import runbook_of
 from app.alerting.operations import (
     MAX_NOTE_CHARS,
     SilenceEdit,
@@ -109,6 +110,11 @@ def event_log() -> EventLogReader:
 def message_links(alert: AlertRow) -> list[tuple[str, str]]:
     """(name, URL) of the pages of other programs that messages about an alert lead to (`alerting.links`, runbook)."""
     return [(name.replace("_", " "), url) for name, url in links_of(settings()).others(snapshot_of(alert)).items()]
+
+
+def runbook_text(alert: AlertRow) -> str:
+    """What to do, with the alert's own values filled in, as its messages have it."""
+    return runbook_of(snapshot_of(alert))
 
 
 def report(name: str) -> Report | None:
@@ -226,6 +232,7 @@ __all__ = [
     "now_ms",
     "read_matchers",
     "report",
+    "runbook_text",
     "send_again",
     "settings",
     "silence",

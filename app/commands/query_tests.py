@@ -18,6 +18,7 @@ import yaml
 
 import engine
 from app.durations import parse_duration_ms
+from app.nearest_name import near_query
 from app.queries.loading import MAX_QUERY_BYTES, read_query
 from app.yaml_text import load_yaml
 from engine.errors import EngineError
@@ -123,7 +124,7 @@ def _query_paths(places: Sequence[Path]) -> Iterator[Path]:
         elif place.is_file():
             yield place
         else:
-            raise CasesError(f"{place}: not there; expected a folder of queries, or a .cep file")
+            raise CasesError(f"{place}: not there; expected a folder of queries, or a .cep file{near_query(place)}")
 
 
 def _test_query(path: Path, schema: EventSchema, evaluate: Evaluate) -> QueryResult:

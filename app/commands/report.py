@@ -12,6 +12,7 @@ from app.commands.friendly import friendly
 from app.commands.spark import ConfigOption, MasterOption, StoreOption, run_spark_job, words_of
 from app.durations import parse_duration_ms, parse_size_bytes
 from app.errors import AppError
+from app.nearest_name import did_you_mean
 
 
 class ReportName(StrEnum):
@@ -122,8 +123,11 @@ def report(
         raise AppError("--dr-elephant: it is about one job; expected `clustercep report job JOB --dr-elephant`")
     unknown = [name for name in chosen if name not in {one.value for one in ReportName}]
     if unknown:
-        expected = ", ".join(one.value for one in ReportName)
-        raise AppError(f"report: found {unknown[0]!r}; expected some of {expected}, or job JOB, or jobs")
+        reports = [one.value for one in ReportName]
+        near = did_you_mean(unknown[0], [*reports, JOB, JOBS], "; ")
+        raise AppError(
+            f"report: found {unknown[0]!r}; expected some of {', '.join(reports)}, or job JOB, or jobs{near}"
+        )
     options = {
         "--config": config,
         "--master": master,

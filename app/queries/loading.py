@@ -16,6 +16,7 @@ from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
 from app.nearest_name import did_you_mean
 from app.queries.aggregates import register_configured
+from app.queries.runbook import with_parameters
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
 from engine import ast
@@ -67,7 +68,8 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     queries = engine.with_consumed(known)
     infos = {}
     for query in queries:
-        info = describe(query, runbook.get(query.name, ""), group_gap_ms)
+        told = with_parameters(runbook.get(query.name, ""), query, texts[query.name])
+        info = describe(query, told, group_gap_ms)
         if (severity := settings.severities.get(query.name)) is not None:
             problems += _needless_severity(query.name, info, severity)
             info = info if info.is_report else replace(info, severity=severity)

@@ -19,11 +19,11 @@ _QUERIES = (
 )  # fmt: skip
 _FAULTS = (
     Column("fault", least=10), Column("query", spare=2), Column("suspect", spare=1), Column("found by", Fit.WRAP, 24),
-    Column("began", Fit.WHOLE, spare=3), Column("raised", Fit.WHOLE),
+    Column("began", Fit.WHOLE, spare=3), Column("raised (UTC)", Fit.WHOLE),
 )  # fmt: skip
 _INCIDENTS = (Column("query", spare=1), Column("suspect"), number("alerts"), Column("incident", Fit.WRAP, 30))
 _ALERTS = (
-    Column("query"), Column("suspect", spare=1), Column("alert", Fit.WRAP, 24), Column("began", Fit.WHOLE),
+    Column("query"), Column("suspect", spare=1), Column("alert", Fit.WRAP, 24), Column("began (UTC)", Fit.WHOLE),
     Column("last seen", Fit.WHOLE, spare=2),
 )  # fmt: skip
 _DROPPED = (

@@ -269,6 +269,14 @@ class Store:
                 tuple(session.scalars(_messages_about(alert.id))),
             )
 
+    def evidence_of(self, alert_ids: Sequence[str]) -> dict[str, list[EvidenceRow]]:
+        """What is kept of the matches of a few alerts, in the order of their patterns."""
+        of = select(EvidenceRow).where(EvidenceRow.alert_id.in_(alert_ids))
+        found: dict[str, list[EvidenceRow]] = {}
+        for row in self._all(of.order_by(EvidenceRow.alert_id, EvidenceRow.position)):
+            found.setdefault(row.alert_id, []).append(row)
+        return found
+
     def members_of(self, incident_ids: Sequence[str]) -> dict[str, list[AlertRow]]:
         """The alerts of incidents by the incident, the earliest first; others are not among them."""
         found: dict[str, list[AlertRow]] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from dashboard.events.hosts import host_of, hosts_of
+from dashboard.events.hosts import LOAD_TYPES, host_of, hosts_of
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert
 from dashboard.units import shown_value
@@ -24,6 +24,8 @@ FACTOR = "factor"
 MIN_RISE = "min_rise"
 """The parameter of a query that compares a value with the first one."""
 
+_BESIDE_ITS_HOST = re.compile(r"value_\d+")
+"""An attribute of a step's load that `hosts_of` tells."""
 _SHORT = re.compile(r"(?:attempt|task)_\d+_\d+_([mr]_\d+)(?:_(\d+))?")
 
 
@@ -77,6 +79,7 @@ def curve(evidence: Sequence[EvidenceRow], parameters: Mapping[str, Any]) -> Cur
         if (found := _number(row.attributes, VALUES)) is not None and row.t_hi_ms is not None:
             name = row.attributes.get("name")
             shown = inert(name, 60) if isinstance(name, str) else found[0]
+            shown = f"standard deviation of {shown}" if row.type in LOAD_TYPES else shown
             by_variable.setdefault(row.variable, []).append((row.t_hi_ms, found[1], shown))
     points = max(by_variable.values(), key=len, default=[])
     if len(points) < MIN_POINTS:
@@ -87,27 +90,38 @@ def curve(evidence: Sequence[EvidenceRow], parameters: Mapping[str, Any]) -> Cur
 
 
 def decisive(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> EvidenceRow | None:
-    """The event that tells most: the last one with the values that the alert shows, else the last one with a line."""
+    """The event that tells most: the last one of those with a line, if there are any, with the values that the alert
+    shows, else the last one of them."""
     kept = [row for row in evidence if row.type is not None]
-    shown = [row for row in kept if row.raw and _shares(alert, row)] or [row for row in kept if row.raw]
-    return shown[-1] if shown else kept[-1] if kept else None
+    told = [row for row in kept if row.raw] or kept
+    shown = [row for row in told if _shares(alert, row)] or told
+    return shown[-1] if shown else None
 
 
 def in_words(row: EvidenceRow) -> str:
-    """An event that has no line: `TaskSample on node4: elapsed_ms 2 min 4 s, progress 0.667`."""
-    where = hosts_of(row.type, row.attributes)
+    """An event that has no line: `TaskSample on node4: elapsed_ms 2 min 4 s, progress 0.667`. A match of another query
+    is told with its suspect, not with the host that suffers."""
+    suspect = row.attributes.get("suspect")
+    is_match = isinstance(suspect, str) and suspect != ""
+    where = inert(suspect, 60) if is_match else hosts_of(row.type, row.attributes)
     told = ", ".join(
         f"{inert(name, 60)} {inert(shown_value(name, value))}"
         for name, value in row.attributes.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if _is_number(value) and not _BESIDE_ITS_HOST.fullmatch(name)
     )
     on = f" {where}" if where and where.startswith("from ") else f" on {where}" if where else ""
     return f"{inert(row.type)}{on}{f': {told}' if told else ''}"
 
 
 def _shares(alert: AlertRow, row: EvidenceRow) -> bool:
-    """Whether it has the duration that the alert tells of."""
-    return any(name in row.attributes and row.attributes[name] == alert.values.get(name) for name in DURATIONS)
+    """Whether it has the duration, or the value, that the alert tells of; queries give values names of their own."""
+    told = {value for value in alert.values.values() if _is_number(value)}
+    has_duration = any(name in row.attributes and row.attributes[name] == alert.values.get(name) for name in DURATIONS)
+    return has_duration or any(_is_number(row.attributes.get(name)) and row.attributes[name] in told for name in VALUES)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _number(attributes: Mapping[str, Any], names: Sequence[str]) -> tuple[str, float] | None:

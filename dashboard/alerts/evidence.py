@@ -20,16 +20,25 @@ from dashboard.events.hosts import host_of, hosts_of
 from dashboard.on_demand import on_demand
 from dashboard.on_sight import AROUND_PX, on_sight
 from dashboard.queries.list import is_about_trends, loaded_queries
-from dashboard.store import AlertRow, EvidenceRow
+from dashboard.store import AlertRow, EvidenceRow, store
 from dashboard.text import inert, lines
 from dashboard.units import shown_value
 
 MAX_RECORDS = 60
 """Raw records that are shown at once; the others on demand."""
 
+MAX_BEHIND = 200
+"""Alerts behind an incident that are looked at for their lines."""
+
+NO_LINES = "Its events come from samples and REST answers, which have no lines of a log."
+NO_LINES_OF_ALERTS = "Its events are matches behind its alerts, on whose pages their lines stand."
+
 MAX_DECISIVE_LINES = 4
 MAX_DECISIVE_CHARS = 500
 """What matters stands at the beginning of a line; all of it stands below."""
+
+MAX_KINDS_BEHIND = 3
+"""Queries behind an incident of each of which one alert's line is shown."""
 
 MAX_BOXES = 4
 """Records of more files than so many stand in one box, each below the name of its file."""
@@ -60,20 +69,45 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
         lambda: st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown"),
         icon=":material/table_rows:",
     )
-    _records(kept)
+    _records(alert, kept)
 
 
 def show_decisive(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
-    """The line of a log that tells most, else the event in words; nothing where none is kept."""
+    """The line of a log that tells most, of an incident one of each kind of alert behind it, else the event in words;
+    nothing where none is kept."""
+    if alert.is_incident and (behind := _lines_behind(alert)):
+        copied_texts("decisive", behind)
+        return
     row = decisive(alert, evidence)
     if row is None:
         return
     when = f"The decisive event, {times.shown(row.t_hi_ms)}"
     if row.raw:
-        told, text = f"{when}, in its log:", lines(row.raw, MAX_DECISIVE_LINES, MAX_DECISIVE_CHARS)
+        told, text = f"{when}, in its log:", _decisive_lines(row.raw)
     else:
         told, text = f"{when}; it has no line of a log:", in_words(row)
     copied_texts("decisive", [CopiedText("the decisive event", text, told)])
+
+
+def _lines_behind(incident: AlertRow) -> list[CopiedText]:
+    """Of the earliest alert of each query behind it, the line that tells most, where it has one."""
+    members, _ = store().first_members_of([incident.id], MAX_BEHIND).get(incident.id, ([], 0))
+    first: dict[str, AlertRow] = {}
+    for member in members:
+        if not member.is_incident:
+            first.setdefault(member.query, member)
+    kept = store().evidence_of([member.id for member in first.values()])
+    found = []
+    for query, member in first.items():
+        row = decisive(member, kept.get(member.id, []))
+        if row is not None and row.raw:
+            told = f"{inert(query, 60)}, {times.shown(row.t_hi_ms)}, in its log:"
+            found.append(CopiedText(f"the line of {inert(query, 60)}", _decisive_lines(row.raw), told))
+    return found[:MAX_KINDS_BEHIND]
+
+
+def _decisive_lines(raw: str) -> str:
+    return lines(raw, MAX_DECISIVE_LINES, MAX_DECISIVE_CHARS)
 
 
 def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
@@ -150,11 +184,11 @@ def attributes_text(attributes: Mapping[str, Any], max_chars: int) -> str:
     return inert(", ".join(f"{inert(name, 60)}={inert(shown)}" for name, shown in known), max_chars)
 
 
-def _records(kept: Sequence[EvidenceRow]) -> None:
+def _records(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
     records = [row for row in kept if row.raw]
     st.subheader("Log lines and records", anchor=False)
     if not records:
-        st.caption("Its events come from samples and REST answers, which have no lines of a log.")
+        st.caption(NO_LINES_OF_ALERTS if alert.is_incident else NO_LINES)
         return
     shown = records
     if len(records) > MAX_RECORDS and not st.toggle(f"Show all {len(records):,}", key="all-records"):

@@ -11,12 +11,13 @@ from dashboard.text import inert
 NOT_RECORDED = "hosts not recorded"
 """Events of older stores do not say which hosts were furthest from the mean."""
 
-_LOAD = frozenset({"LoadStd", "Balance", "Imbalance"})
+LOAD_TYPES = frozenset({"LoadStd", "Balance", "Imbalance"})
+"""Of which `val` is the standard deviation of the hosts' values of a metric."""
 
 
 def hosts_of(event_type: str | None, attributes: Mapping[str, Any]) -> str | None:
     """`node1`, `from node1`, or `node1 (95.2), node2 (94)` of a step's load; None for an event about no host."""
-    if event_type in _LOAD:
+    if event_type in LOAD_TYPES:
         return _furthest(attributes) or (NOT_RECORDED if _differ(attributes) else None)
     return host_of(attributes)
 
@@ -45,4 +46,4 @@ def _differ(attributes: Mapping[str, Any]) -> bool:
     return (val is not None and val > 0) or (busy_ratio is not None and 0 < busy_ratio < 1)
 
 
-__all__ = ["NOT_RECORDED", "host_of", "hosts_of"]
+__all__ = ["LOAD_TYPES", "NOT_RECORDED", "host_of", "hosts_of"]

@@ -23,7 +23,7 @@ from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.looks import BADGES, ICONS
 from dashboard.queries.list import is_about_trends
 from dashboard.static_table import show_facts, show_table
-from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, message_links, store
+from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, message_links, runbook_text, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value
 from dashboard.watch_banner import present_ms
@@ -147,7 +147,7 @@ def _facts(alert: AlertRow) -> None:
 def _what_to_do(alert: AlertRow) -> None:
     st.subheader("What to do", anchor=False)
     if alert.runbook:
-        st.markdown(runbook_md(alert.runbook))
+        st.markdown(runbook_md(runbook_text(alert)))
     else:
         st.caption("No runbook paragraph: write one below a heading with the query's name in RUNBOOK.md.")
 

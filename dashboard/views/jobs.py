@@ -18,6 +18,8 @@ from dashboard.text import inert
 from dashboard.times import duration, local, open_span_picker, shown
 
 PAGE_ROWS = 100
+COUNT_PX = 62
+"""Of a column of small numbers: with it the columns up to the id fit a window of 1,440 pixels."""
 MAX_COUNTED = 1_000
 """Alerts of one job beyond this are not counted one by one."""
 
@@ -131,19 +133,21 @@ def _n_alerts(job_ids: Iterable[str]) -> list[int] | None:
 
 
 def jobs_frame(jobs: pd.DataFrame, n_failed: list[int] | None, n_alerts: list[int] | None) -> pd.DataFrame:
-    """One line per job as it is shown; `jobs` as of job_list.job_list. Without the columns that are not known."""
+    """One line per job as it is shown; `jobs` as of job_list.job_list. Without the columns that are not known. A narrow
+    window shows the first ones: which job, what is wrong with it, how long it takes.
+    """
     starts = [None if pd.isna(time) else local(int(time)) for time in jobs["start_lo_ms"]]
     return pd.DataFrame(
         {
             "Status": [SIGNS.get(state, f"? {inert(state, 30)}") for state in jobs["state"]],
-            "Job": [inert(job_id, 80) for job_id in jobs["job_id"]],
             "Name": [_text(name) for name in jobs["job_name"]],
             **({} if n_alerts is None else {"Alerts": n_alerts}),
-            **({} if n_failed is None else {"Failed": n_failed}),
+            "Duration": [duration(None if pd.isna(ms) else int(ms)) for ms in jobs["duration_ms"]],
+            "Start": pd.Series(starts, dtype=object if not any(starts) else None),
             "User": [_text(name) for name in jobs["user"]],
             "Queue": [_text(name) for name in jobs["queue"]],
-            "Start": pd.Series(starts, dtype=object if not any(starts) else None),
-            "Duration": [duration(None if pd.isna(ms) else int(ms)) for ms in jobs["duration_ms"]],
+            **({} if n_failed is None else {"Failed": n_failed}),
+            "Job": [inert(job_id, 80) for job_id in jobs["job_id"]],
             "Maps": jobs["n_maps"].astype("Float64").astype("Int64").to_numpy(),
             "Reduces": jobs["n_reduces"].astype("Float64").astype("Int64").to_numpy(),
         }
@@ -163,9 +167,9 @@ def _columns() -> dict[str, Any]:
         ),
         "Name": column.TextColumn(width="medium"),
         "Alerts": column.NumberColumn(
-            help=f"All kept alerts of the job (counted up to {MAX_COUNTED:,}).", width="small"
+            help=f"All kept alerts of the job (counted up to {MAX_COUNTED:,}).", width=COUNT_PX
         ),
-        "Failed": column.NumberColumn(help="Attempts of mappers and reducers that failed.", width="small"),
+        "Failed": column.NumberColumn(help="Attempts of mappers and reducers that failed.", width=COUNT_PX),
         "Start": column.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
         "Duration": column.TextColumn(help="From launch to finish; of a running job so far."),
         "Maps": column.NumberColumn(help="Map tasks planned.", format="localized", width="small"),

@@ -81,3 +81,22 @@ def test_an_event_without_a_line_is_told_in_words() -> None:
     row = event(1, "c", host="node4\u202e", elapsed_ms=124_000, progress=0.667, status="RUNNING")
     assert decisive(AlertRow(values={}), [event(0, "a"), row]) is row
     assert in_words(row) == "T on node4: elapsed_ms 2 min 4 s, progress 0.667"
+
+
+def test_the_decisive_event_has_the_value_that_the_query_names_otherwise() -> None:
+    """The last event of a match may only end it: what an alert tells of is the greatest deviation."""
+    load = [event(i, "b", name="cpu_user", val=float(i), host_1="node1", value_1=92.96) for i in range(3)]
+    for row in load:
+        row.type = "LoadStd"
+    sample = event(9, "c", host="node4", elapsed_ms=89_000)
+    row = decisive(AlertRow(values={"std_now": 2.0, "progress": True}), [event(0, "a"), *load, sample])
+    assert row is load[2]
+    assert in_words(row) == "LoadStd on node1 (93): val 2"
+    found = curve(load, {})
+    assert found is not None
+    assert found.name == "standard deviation of cpu_user"
+
+
+def test_a_match_of_another_query_is_told_with_its_suspect() -> None:
+    row = event(1, "f", host="node3", source_host="node5", suspect="node5", period_ms=10_229)
+    assert in_words(row) == "T on node5: period_ms 10.2 s"

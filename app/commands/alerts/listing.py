@@ -15,7 +15,9 @@ from rich.text import Text
 from app.alerting.case import case_of
 from app.alerting.hosts import hosts_text
 from app.alerting.lifecycle import State, lasted_text, state_text
+from app.alerting.links import runbook_of
 from app.alerting.recording.kept import expectation_of, is_shed, spread_of
+from app.alerting.snapshots import snapshot_of
 from app.alerting.text import EXPECTATION_TEXTS, SHED_TEXT, at_least_one_text, iso, plain
 from app.clock import SystemClock
 from app.commands.alerts.options import (
@@ -31,6 +33,7 @@ from app.commands.alerts.options import (
 from app.commands.friendly import friendly
 from app.console import table_console
 from app.durations import format_time, parse_time_ms
+from app.nearest_name import did_you_mean
 from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
@@ -111,6 +114,7 @@ def list_alerts(
         alerts = found.alerts(wanted)
         n_all = found.n_alerts(wanted)
         behind = found.members_of([alert.id for alert in alerts if alert.is_incident])
+        near = "" if alerts or query is None else _near_query(query, found.query_names())
         watch = watched(found, now_ms)
     if as_json or format_ is Format.JSON:
         print_json([alert_json(alert, behind.get(alert.id, ())) for alert in alerts])
@@ -122,7 +126,8 @@ def list_alerts(
         if console.width < WIDE and not ids:
             console.print("--ids shows the ids that 'alerts show' and 'alerts ack' take.")
     else:
-        console.print("No alert is like that." if wanted != AlertFilter(limit=limit) else "There is no alert.")
+        none = "No alert is like that." if wanted != AlertFilter(limit=limit) else "There is no alert."
+        console.print(Text(none + near))
     if n_all > len(alerts):
         console.print(f"{len(alerts)} of {n_all} alerts; see --limit.")
     if watch.is_replay and watch.as_of_ms is not None:
@@ -214,6 +219,11 @@ def show(
         _print_details(table_console(), details, case, incidents)
 
 
+def _near_query(query: str, known: Sequence[str]) -> str:
+    """What may have been meant by a query of which there is no alert at all."""
+    return "" if query in known else did_you_mean(query, known, f" There is none of {plain(query)!r}; ")
+
+
 def alert_json(alert: AlertRow, behind: Sequence[AlertRow] = ()) -> dict[str, Any]:
     """An alert as JSON; `behind`: the alerts behind an incident."""
     return {
@@ -267,7 +277,7 @@ def details_json(details: AlertDetails) -> dict[str, Any]:
     """An alert with all that is kept of it as JSON."""
     return {
         **alert_json(details.alert),
-        "runbook": details.alert.runbook,
+        "runbook": runbook_of(snapshot_of(details.alert)),
         "changes": [
             {
                 "revision": c.revision,
@@ -361,7 +371,7 @@ def _print_details(
         console.print(f"and {len(records) - MAX_RECORDS_SHOWN} more; see --format json.")
     if alert.runbook:
         console.print(Text("What to do", style="bold"))
-        console.print(Text(alert.runbook))
+        console.print(Text(runbook_of(snapshot_of(alert))))
 
 
 def _print_case(console: Console, case: Mapping[str, Any]) -> None:

@@ -33,7 +33,8 @@ def try_receiver(
     settings = load_settings(config)
     known = settings.alerting.receivers
     if receiver not in known:
-        expected = f"expected one of {', '.join(sorted(known)) or 'none: there are none'}"
+        names = f"one of {', '.join(sorted(known))}" if known else "its name in alerting.receivers, which has none yet"
+        expected = f"expected {names}"
         raise AppError(f"found {receiver!r}; {expected}{did_you_mean(receiver, sorted(known), '; ')}")
     if not known[receiver].enabled:
         raise AppError(f"{receiver} is disabled; expected alerting.receivers.{receiver}.enabled: true")

@@ -22,7 +22,7 @@ from app.durations import format_duration
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
 from app.event_file import EventFileError, read_event_file, shown
-from app.nearest_name import nearest
+from app.nearest_name import near_query
 from app.queries.aggregates import register_configured
 from collectors.schema import load_event_types
 from engine import ast
@@ -280,17 +280,9 @@ def read_query(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise AppError(f"{path}: byte {error.start + 1} is not UTF-8; expected the text of a query") from None
     except OSError as error:
-        near = _near(path) if isinstance(error, FileNotFoundError) else ""
+        near = near_query(path) if isinstance(error, FileNotFoundError) else ""
         why = f"{error.strerror or error}; expected a file with a query{near}"
         raise AppError(f"{path}: cannot be read: {why}") from None
-
-
-def _near(path: Path) -> str:
-    """A file that somebody may have meant: beside the one that is not there, or among the queries of this folder."""
-    beside = [*sorted(path.parent.glob("*.cep")), *sorted(Path("queries").glob("*.cep"))]
-    files = {file.stem: file for file in reversed(beside)}
-    near = nearest(path.stem, files)
-    return "" if near is None else f"; did you mean {files[near]}?"
 
 
 def prepare(

@@ -76,6 +76,7 @@ def test_one_job(started: list[tuple[str, Sequence[str]]]) -> None:
         (["job", "job_1_1", "--from", "2 h"], "--from"),
         (["stragglers", "--dr-elephant"], "report job JOB"),
         (["nonsense"], "nonsense"),
+        (["stragler"], "or job JOB, or jobs; did you mean 'stragglers'?"),
         (["jobs", "job_1_1"], "job_1_1"),
         (["jobs", "--out", "x"], "--out"),
     ],

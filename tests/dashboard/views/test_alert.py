@@ -7,11 +7,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
 from app.alerting.recording.evidence import KnownEvent
 from app.store.api import AlertFilter
-from app.store.models import AlertRow
+from app.store.models import AlertRow, EvidenceRow
 from app.store.writing.writer import Writer
 from dashboard.alerts import evidence
 from dashboard.alerts.words import at_least_one, matches_meaning, meaning
@@ -90,6 +91,31 @@ def test_its_evidence_is_there(raised: Raised) -> None:
     assert codes[-3:] == ["line of e1", "line of e2", "line of e3"]
     assert "yarn application -status application_1_0002" in codes
     assert len(test.get("vega_lite_chart")) == 1
+
+
+def test_an_incident_shows_the_lines_behind_its_alerts(raised: Raised) -> None:
+    """Its own events are matches, which have no line: one of each query behind it, the earliest alert's."""
+    by_task = {alert.key["task_id"]: alert for alert in raised.store.alerts()}
+    with raised.store.transaction() as writer:
+        incident = writer.alerts.get(by_task["t4"].id)
+        assert incident is not None
+        incident.is_incident = True
+        writer.session.execute(update(EvidenceRow).where(EvidenceRow.alert_id == incident.id).values(raw=None))
+        for task in ("t2", "t3"):
+            writer.incidents.add(incident.id, by_task[task].id, T0_MS, covered=True)
+    test = view("alert", id=by_task["t4"].id)
+    assert copied(test)[0] == "line of e3"
+    assert any("on whose pages their lines stand" in text.value for text in test.caption)
+
+
+def test_the_runbook_has_the_alerts_own_values(raised: Raised) -> None:
+    alert = alert_of(raised, "t3")
+    with raised.store.transaction() as writer:
+        row = writer.alerts.get(alert.id)
+        assert row is not None
+        row.runbook = "Look at {host}: `mapred job -status {job}`, {no_such_value}."
+    shown = [text.value.replace("\\", "") for text in view("alert", id=alert.id).markdown]
+    assert "Look at node3: `mapred job -status job_1_0003`, {no_such_value}." in shown
 
 
 def test_of_trends_it_leads_to_the_values_over_time(raised: Raised, monkeypatch: pytest.MonkeyPatch) -> None:

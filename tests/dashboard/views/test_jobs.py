@@ -21,6 +21,7 @@ def test_jobs_of_the_log(installation: Installation) -> None:
         writer.alerts.add(alert_row("a3", job_id=DONE, merged_into="a1"))
     page = view("jobs")
     frame = page.dataframe[0].value
+    assert list(frame)[:4] == ["Status", "Name", "Alerts", "Duration"], "what a narrow window shows"
     assert frame["Job"].tolist() == [RUNNING_JOB, HOSTILE_JOB, DONE]
     assert frame["Status"].tolist() == ["▶ running", "✕ failed", "✓ succeeded"]
     assert frame["Alerts"].tolist() == [0, 0, 2]

@@ -84,6 +84,17 @@ def test_an_alert_tells_its_hosts_and_times(config: Path) -> None:
     assert "began 1970-01-01T00:00:06.000Z" in shown
 
 
+def test_the_runbook_has_the_alerts_own_values(config: Path, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
+        queries = {"slow": replace(SLOW, runbook="`mapred job -status {job}` on {host}, {nothing}")}
+        recorder = Recorder(replace(options(), queries=queries), writer, kept, 10_000)
+        recorder.live([FakeMatch(5_000, 6_000, key=(("task_id", "task_9_7_m_1"),), values={"host": "n7"})], 3_000)
+    (alert,) = alerts_of(config, "--job", "job_9_7")
+    told = "`mapred job -status job_9_7` on n7, {nothing}"
+    assert told in invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
+    assert json.loads(invoke("alerts", "show", str(alert["id"]), "--json", "-c", config).stdout)["runbook"] == told
+
+
 def test_numbers_and_durations_have_units(config: Path, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
         matches = [
@@ -243,6 +254,10 @@ def test_an_alert_is_assigned_acknowledged_for_a_time_taken_back_and_closed(conf
 
 def test_a_list_of_nothing_says_so(config: Path) -> None:
     assert "No alert is like that." in invoke("alerts", "list", "--host", "n9", "-c", config).stdout
+    mistyped = invoke("alerts", "list", "--query", "slwo", "-c", config).stdout
+    assert "No alert is like that. There is none of 'slwo'; did you mean 'slow'?" in mistyped
+    known = invoke("alerts", "list", "--query", "slow", "--host", "n9", "-c", config).stdout
+    assert "No alert is like that.\n" in known
     with open_store(f"sqlite:///{config.parent / 'other/clustercep.db'}"):
         pass
     assert "There is no alert." in invoke("alerts", "list", "--store", config.parent / "other").stdout

@@ -54,6 +54,7 @@ def test_what_is_refused_says_so(tmp_path: Path) -> None:
     code, said = run(tmp_path, '{ops: {url: "http://127.0.0.1:9/"}}', "opps")
     assert "did you mean 'ops'?" in said
     assert code
+    assert run(tmp_path, "{}", "ops")[1].endswith("expected its name in alerting.receivers, which has none yet")
     code, said = run(tmp_path, '{ops: {url: "http://127.0.0.1:9/", enabled: false}}', "ops")
     assert "is disabled" in said
     assert code
