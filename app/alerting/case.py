@@ -137,7 +137,8 @@ def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Sequenc
     told = []
     if incident.host and (elsewhere := [a for a in members if a.host and a.host != incident.host]):
         hosts = _distinct(elsewhere, lambda alert: alert.host)
-        told.append(f"{_n(len(elsewhere), 'alert')} of it suspects another host first: {_named(hosts)}")
+        suspect = "suspects" if len(elsewhere) == 1 else "suspect"
+        told.append(f"{_n(len(elsewhere), 'alert')} of it {suspect} another host first: {_named(hosts)}")
     if others:
         hosts = _distinct(others, lambda alert: alert.host)
         jobs = [] if hosts else _distinct(others, lambda alert: alert.job_id)

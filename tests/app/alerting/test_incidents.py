@@ -460,6 +460,14 @@ def test_what_speaks_for_and_against_it(store: Store) -> None:
     assert message.payload["incident"] == case
 
 
+def test_several_that_suspect_another_host_are_counted(store: Store) -> None:
+    odd = [fetch("b", 105, host="n7"), fetch("e", 106, host="n9")]
+    step(store, [A, *odd, C, cause(A, *odd, C)], 110)
+    with store.transaction() as writer:
+        case = case_of(writer.session, alert(store, "n5 is slow"))
+    assert case["against"] == ["2 alerts of it suspect another host first: n7, n9"]
+
+
 def test_retention_takes_members_and_leaves_alerts_that_outlive_their_incident(any_store: Store) -> None:
     step(any_store, [A, B, cause(A, B)], 110)
     step(any_store, [], 200)
