@@ -57,12 +57,13 @@ def server() -> Iterator[str]:
             "--no-sync",
             cwd=folder,
         )
+        waiting = ("-D", data, "-w", "-t", "300")  # by itself a minute
         options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=50"
-        _run(programs / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start", cwd=folder)
+        _run(programs / "pg_ctl", *waiting, "-l", folder / "log", "-o", options, "start", cwd=folder)
         try:
             yield name
         finally:
-            _run(programs / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop", cwd=folder)
+            _run(programs / "pg_ctl", *waiting, "-m", "immediate", "stop", cwd=folder)
 
 
 def url_of(folder: str, database: str) -> str:

@@ -48,7 +48,7 @@ def main(recording_folder: Path, folder: Path, webhook_url: str, *, disturbed: b
         store = opened.enter_context(owned_store(settings, "run", durable=False))
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         follow(recording, settings, store, notifier, clock, folder / "spool", disturbed=disturbed)
-        print("told" if notifier.drain(60) else "not told", flush=True)
+        print("told" if notifier.drain(300) else "not told", flush=True)
         notifier.stop()
 
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.components import query_editor as editor_component
+from tests.browser.site import WAIT_MS
 from tests.dashboard.query_fixtures import HOSTILE, SLOW
 
 FOLDER = Path(editor_component.__file__).parent
@@ -36,7 +37,9 @@ UPDATE = "data => { window.mount({...window.component, data: {...window.componen
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """An empty page whose clock stands still until it is told to go on; nothing may be loaded from elsewhere."""
+    expect.set_options(timeout=WAIT_MS)
     context = browser.new_context()
+    context.set_default_timeout(WAIT_MS)
     opened = context.new_page()
     requested: list[str] = []
     opened.on("request", lambda request: requested.append(request.url))
@@ -45,6 +48,7 @@ def page(browser: Browser) -> Iterator[Page]:
     yield opened
     assert [url for url in requested if not url.startswith("data:")] == []
     context.close()
+    expect.set_options(timeout=5_000)
 
 
 def mount(page: Page, text: str = "", **data: Any) -> None:

@@ -54,7 +54,7 @@ _MADE: list[Supervisor] = []
 
 
 @pytest.fixture(autouse=True)
-def _threads_end_with_their_test() -> Iterator[None]:
+def _supervisors_end_with_their_test() -> Iterator[None]:
     """However it ends: what they log is of no other test."""
     yield
     while _MADE:

@@ -39,7 +39,7 @@ END_MS, STEP_MS = 200, 10
 BACK_MS = 60
 """How long something is away, at most."""
 FULL_BYTES = 24 * 2**20
-MAX_S = 120
+MAX_S = 400
 
 _databases = count(1)
 
@@ -73,15 +73,15 @@ class Server:
             f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=30 "
             "-c shared_buffers=16MB -c wal_level=replica"
         )
-        self._run("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+        self._run("pg_ctl", "-w", "-t", "300", "-l", str(self.folder / "log"), "-o", options, "start")
 
     def stop(self, how: str = "immediate") -> None:
         """Stop; `immediate`: as a machine that fails."""
-        self._run("pg_ctl", "-w", "-m", how, "stop")
+        self._run("pg_ctl", "-w", "-t", "300", "-m", how, "stop")
 
     def promote(self) -> None:
         """A standby becomes the primary."""
-        self._run("pg_ctl", "-w", "promote")
+        self._run("pg_ctl", "-w", "-t", "300", "promote")
 
     def tell(self, *statements: str, database: str = "postgres") -> None:
         """Each outside of a transaction."""
