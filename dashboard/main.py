@@ -81,6 +81,7 @@ _TELLS_NOW = frozenset(spec.name for spec in PAGES if spec.tells_now)
 def show(name: str) -> None:
     """Run a page; what it cannot do is told with its remedy, in its place."""
     if name in OF_WATCHING and _history_only():
+        st.title(next(spec.title for spec in PAGES if spec.name == name))
         st.info(
             f"There is nothing for this page: {ONLY_HISTORY} Jobs, a job and the cluster are shown of the history.",
             icon=":material/inventory_2:",

@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import times
 from dashboard.alerts.against_limits import show_limits
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
+from dashboard.alerts.queue import show_queue
 from dashboard.charts.comparison import CURVE_PX, bars, bars_px
 from dashboard.charts.comparison import curve as value_curve
 from dashboard.charts.drawn import draw
@@ -119,6 +120,8 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
     parameters = {} if known is None else known.in_use
     if known is not None and len(kept) == 1:
         show_limits(alert, kept[0], known)
+    if known is not None:
+        show_queue(alert, known)
     compares = FACTOR in parameters and not is_about_trends(alert.query)
     if compares and (compared := comparison(kept, parameters)) is not None:
         on_sight(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,7 +70,9 @@ def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_m
     facts = [f"{before}{inert(value, 100)}" for before, value in named.items() if isinstance(value, str) and value]
     if at_least_one(alert) != "certain":
         facts.append(f"at least one match: {at_least_one(alert)}")
-    if not members:
+    if members:
+        facts.append(_kinds(members, n_members))
+    else:
         facts.append("1 match" if alert.n_matches == 1 and alert.n_matches_exact else f"{n_matches(alert)} matches")
     lasted = lasted_text(alert, until_ms)
     is_open = alert.state in OPEN_STATES
@@ -90,6 +93,13 @@ def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_m
         behind=tuple(listed(member, until_ms) for member in members),
         more_behind=f"and {n_members - len(members):,} more on its page" if n_members > len(members) else "",
     )
+
+
+def _kinds(members: Sequence[AlertRow], n_members: int) -> str:
+    """`3 data-pull-straggler, 1 daemon-paused`: which signals an incident rests on, the most frequent first."""
+    counted = Counter(member.query for member in members).most_common()
+    told = ", ".join(f"{n} {inert(query, 60)}" for query, n in counted)
+    return told if n_members == len(members) else f"among its first {len(members)} alerts {told}"
 
 
 def select(

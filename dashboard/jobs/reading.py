@@ -122,6 +122,13 @@ class JobEvents:
         end = max(time for time in ends if pd.notna(time))
         return float(begin), max(float(end), float(begin) + 1.0)
 
+    @property
+    def drawn_ms(self) -> tuple[float, float]:
+        """`span_ms` with a margin, for the axis of time of its charts."""
+        begin, end = self.span_ms
+        margin = max(500.0, (end - begin) * 0.01)
+        return begin - margin, end + margin
+
 
 def read_job(log: EventSource, job_id: str) -> JobEvents | None:
     """One job; None when the log has neither its start nor its end."""
@@ -156,6 +163,13 @@ def read_job(log: EventSource, job_id: str) -> JobEvents | None:
         pulls=fetches(_of_types(mine, ("DataPull",))),
         changes=_of_types(mine, ("DataIO",)),
     )
+
+
+def name_of_job(log: EventSource, job_id: str) -> str | None:
+    """Whether or not it has ended; None where the log does not know it."""
+    found = log.read(types=["JobStart"], equal={"job_id": job_id}, columns=["job_name"])
+    names = [name for name in found.column("job_name").to_pylist() if name] if found.num_rows else []
+    return str(names[-1]) if names else None
 
 
 def _memory_bytes(log: EventSource, job: pd.Series) -> dict[str, float]:

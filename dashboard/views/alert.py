@@ -20,10 +20,21 @@ from dashboard.alerts.commands import commands
 from dashboard.alerts.runbook import runbook_md
 from dashboard.alerts.words import matches_meaning, meaning, n_matches
 from dashboard.components.copied_texts import CopiedText, copied_texts
+from dashboard.jobs.reading import name_of_job
 from dashboard.looks import BADGES, ICONS
 from dashboard.queries.list import is_about_trends
 from dashboard.static_table import show_facts, show_table
-from dashboard.store import AlertDetails, AlertRow, NotFoundError, case_of, message_links, runbook_text, store
+from dashboard.store import (
+    AlertDetails,
+    AlertRow,
+    AppError,
+    NotFoundError,
+    case_of,
+    event_log,
+    message_links,
+    runbook_text,
+    store,
+)
 from dashboard.text import inert, md
 from dashboard.units import shown_value
 from dashboard.watch_banner import present_ms
@@ -186,7 +197,9 @@ def _links(alert: AlertRow) -> None:
         if application_id := _application_of(alert):
             links.link("job", "The application", icon=":material/work:", id=application_id)
         elif alert.job_id:
-            links.link("job", "The job", icon=":material/work:", id=alert.job_id)
+            name = _job_name(alert, alert.job_id)
+            label = "The job" if name is None else f"The job {md(name, 80)}"
+            links.link("job", label, icon=":material/work:", id=alert.job_id)
         links.link("query", "The query", icon=":material/search:", name=alert.query)
         if is_about_trends(alert.query):
             around_ms = max(AROUND_MS, 3 * (alert.end_ms - alert.start_ms))
@@ -195,6 +208,16 @@ def _links(alert: AlertRow) -> None:
             links.link("editor", "Its values over time", icon=icon, help=OVER_TIME, name=alert.query, span=span)
         for label, url in _elsewhere(alert):
             st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+
+
+def _job_name(alert: AlertRow, job_id: str) -> str | None:
+    """Its own, else that of the event log: queries over fetches or samples know no more than the id."""
+    if isinstance(name := alert.values.get("job_name"), str) and name:
+        return name
+    try:
+        return name_of_job(event_log(), job_id)
+    except AppError:  # a page about the alert stays one without a name
+        return None
 
 
 def _elsewhere(alert: AlertRow) -> list[tuple[str, str]]:

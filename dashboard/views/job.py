@@ -198,11 +198,9 @@ def _axis(found: JobEvents) -> TimeAxis:
     chosen = st.segmented_control(
         "Time axis", [CLOCK, SINCE], default=CLOCK, required=True, key="axis", bind="query-params"
     )
-    begin, end = found.span_ms
-    margin = max(500.0, (end - begin) * 0.01)
-    start = begin if pd.isna(found.job["start_lo_ms"]) else float(found.job["start_lo_ms"])
+    start = found.span_ms[0] if pd.isna(found.job["start_lo_ms"]) else float(found.job["start_lo_ms"])
     since = start if chosen == SINCE else None
-    return TimeAxis(begin - margin, end + margin, zone().key, since, "the job's start")
+    return TimeAxis(*found.drawn_ms, zone().key, since, "the job's start")
 
 
 def _attempts(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:

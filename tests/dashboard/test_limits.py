@@ -26,7 +26,8 @@ from dashboard.charts.marks import AlertMark
 from engine.events import EventBatch
 from tests.app.alerting_fixtures import FakeMatch
 from tests.dashboard.conftest import T0_MS
-from tests.dashboard.query_fixtures import Installation, installation, texts, view
+from tests.dashboard.job_fixtures import DONE, alert_row, batch, job_rows
+from tests.dashboard.query_fixtures import Installation, installation, links_of, texts, view
 
 __all__ = ["installation"]
 
@@ -207,3 +208,28 @@ def test_the_page_of_such_an_alert_has_both(installation: Installation) -> None:
     assert "the query looks for what is at or above 981 B" in shown
     assert "its peers have their last value of the 10 min before" in shown
     assert "the dotted one where this alert began" in shown
+
+
+ALERT_ID = "a1" * 16
+QUEUED = (QUERIES / "queued-data-high.cep").read_text(encoding="utf-8")
+
+
+def test_an_alert_about_queued_data_shows_what_was_queued(installation: Installation) -> None:
+    """Of its job, from the event log: the alert's own events are a part of those of a large one."""
+    installation.query("queued-data-high", QUEUED.replace("10000000000", "5000"))
+    with installation.store() as store, store.transaction() as writer:
+        writer.alerts.add(alert_row(ALERT_ID, job_id=DONE, query="queued-data-high", best_n_events=1))
+        given = {"event_id": "e", "type": "DataIO", "t_lo_ms": T0_MS, "t_hi_ms": T0_MS, "attributes": {"size_bytes": 1}}
+        writer.session.add(EvidenceRow(alert_id=ALERT_ID, position=0, variable="b", origin=None, raw=None, **given))
+    assert "no events of its job any more" in texts(view("alert", id=ALERT_ID))
+    installation.log(batch(job_rows()))
+    page = view("alert", id=ALERT_ID)
+    told = texts(page).replace("\\", "")
+    assert "at most 3.9 KiB" in told
+    assert links_of(page)["The job count"] == f"job?id={DONE}"
+    assert "The dashed line is the threshold of queued-data-high (4.9 KiB)." in told
+    specifications = [json.loads(chart.proto.spec) for chart in page.get("vega_lite_chart")]
+    (queue,) = [found for found in specifications if "bytes_low" in json.dumps(found)]
+    rules = [layer["encoding"] for layer in queue["layer"] if isinstance(layer.get("mark"), dict)
+             and layer["mark"]["type"] == "rule"]  # fmt: skip
+    assert sorted(place for rule in rules for place in rule if place in ("x", "y")) == ["x", "y"]

@@ -396,6 +396,7 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
     listed = lists(test)[0]["rows"]
     assert [row["n_behind"] for row in listed] == ["1 alert behind it", ""]
     assert [row["title"] for row in listed[0]["behind"]] == ["t3 took 61000"]
+    assert "1 slow" in listed[0]["facts"]
     of_query = view("alerts", query=member.query)  # looked for by itself
     assert "t3 took 61000" in titles(of_query)
     assert "Part of the incident: t4 stands still" in " ".join(box.value for box in view("alert", id=member.id).info)

@@ -151,6 +151,7 @@ def test_a_history_that_cannot_be_read_takes_nothing_from_the_log(installation: 
 def test_pages_that_a_history_has_nothing_for_lead_to_its_jobs(history: Installation, name: str) -> None:
     test = view(name)
     assert not test.error
+    assert test.title[0].value == name.capitalize()
     assert "only history is known here" in test.info[0].value
 
 
