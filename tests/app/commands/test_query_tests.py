@@ -187,3 +187,11 @@ def test_a_query_may_use_the_matches_of_those_beside_it(tmp_path: Path) -> None:
     )
     (result,) = query_tests.run_tests([tmp_path / "q.cep"], load_event_types())
     assert result.passed, result
+
+
+def test_a_query_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "slow-reads.cep").write_text("PATTERN SEQ(A a)")
+    with pytest.raises(CasesError, match=r"slow-reeds: not there; .*; did you mean .*slow-reads\.cep\?$"):
+        query_tests.run_tests([tmp_path / "slow-reeds"], load_event_types())
+    with pytest.raises(CasesError, match=r"or a \.cep file$"):
+        query_tests.run_tests([tmp_path / "nothing-like-it"], load_event_types())
