@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 from tests.ports import own_port
 
 ROOT = Path(__file__).parents[2]
-WAIT_MS = 60_000
+WAIT_MS = 180_000
 """Generous: nothing waits that long unless it is broken, but a busy machine may be slow."""
 
 LASTING_MS = 15_000
