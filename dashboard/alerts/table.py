@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from types import MappingProxyType
 
 import streamlit as st
 
@@ -14,14 +16,17 @@ from app.store.states import OPEN_STATES
 from dashboard import links, times
 from dashboard.alerts.words import at_least_one, n_alerts, n_matches, suspects
 from dashboard.components.alert_list import ListedAlert, alert_list, selected_in
+from dashboard.jobs.reading import names_of_jobs
 from dashboard.looks import signed, standing
-from dashboard.store import AlertFilter, AlertRow, Cursor, Store
+from dashboard.store import AlertFilter, AlertRow, AppError, Cursor, Store, event_log
 from dashboard.text import inert
 from dashboard.watch_banner import present_ms
 
 MAX_BEHIND = 50
 """Alerts behind one incident that a list shows; its page has more."""
 MAX_OFFSET = 10_000
+MAX_NAME = 60
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 _ATTEMPT = re.compile(r"\battempt_\d+_\d+_([mr]_\d{6,})_(\d+)\b")
 
@@ -46,23 +51,49 @@ class ShownPage:
     previous: str = ""
 
 
-def short_title(alert: AlertRow) -> str:
-    """The text without what only a program reads: `r_000001` for its attempt, a job's name in place of both."""
+def short_title(alert: AlertRow, job_name: str | None = None) -> str:
+    """The text without what only a program reads: `r_000001` for its attempt, a job's name in place of both or, where
+    the text has none, behind the first attempt. `job_name`: for an alert that does not know it."""
     text = inert(alert.summary)
-    name = alert.values.get("job_name")
-    if isinstance(name, str) and alert.job_id:
-        text = text.replace(f"job {inert(alert.job_id)} ({inert(name)})", f"job {inert(name)}", 1)
-    return _ATTEMPT.sub(
-        lambda found: found[1] if found[2] == "0" else f"{found[1]} (attempt {int(found[2]) + 1})", text
-    )
+    own = alert.values.get("job_name")
+    if isinstance(own, str) and alert.job_id:
+        text = text.replace(f"job {inert(alert.job_id)} ({inert(own)})", f"job {inert(own)}", 1)
+    known = own if isinstance(own, str) else job_name
+    of_job = f" of {inert(known, MAX_NAME)}" if known and inert(known) not in text else ""
+    found = _ATTEMPT.search(text)
+    if found is None:
+        return text
+    before, after = text[: found.start()], text[found.end() :]
+    return f"{before}{_attempt(found)}{of_job}{_ATTEMPT.sub(_attempt, after)}"
 
 
-def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_members: int = 0) -> ListedAlert:
-    """What its row says; all text inert. `members`: the first of the `n_members` alerts behind it."""
+def _attempt(found: re.Match[str]) -> str:
+    return found[1] if found[2] == "0" else f"{found[1]} (attempt {int(found[2]) + 1})"
+
+
+def _job_names(alerts: Iterable[AlertRow]) -> dict[str, str]:
+    """By id, of the jobs of alerts that do not tell them: queries over fetches or load know no more than the id."""
+    job_ids = {alert.job_id for alert in alerts if alert.job_id and not alert.values.get("job_name")}
+    try:
+        return names_of_jobs(event_log(), job_ids) if job_ids else {}
+    except AppError:  # a list without names is one, too
+        return {}
+
+
+def listed(
+    alert: AlertRow,
+    until_ms: int,
+    members: Sequence[AlertRow] = (),
+    n_members: int = 0,
+    job_names: Mapping[str, str] = _NONE,
+) -> ListedAlert:
+    """What its row says; all text inert. `members`: the first of the `n_members` alerts behind it. `job_names`: by id,
+    of jobs whose alerts do not tell them."""
+    job_name = job_names.get(alert.job_id or "")
     named = {
         "": alert.query,
         "on ": suspects(alert),
-        "job ": alert.values.get("job_name") or alert.job_id,
+        "job ": alert.values.get("job_name") or job_name or alert.job_id,
         "user ": alert.labels.get("user") or alert.values.get("user"),
         "queue ": alert.labels.get("queue") or alert.values.get("queue"),
         "assigned to ": alert.assigned_to,
@@ -84,13 +115,13 @@ def listed(alert: AlertRow, until_ms: int, members: Sequence[AlertRow] = (), n_m
         severity=alert.severity,
         severity_sign=signed(alert.severity),
         state=standing(alert.state, alert.silenced),
-        title=short_title(alert),
+        title=short_title(alert, job_name),
         whole_title=inert(alert.summary),
         facts=tuple(facts),
         began=f"raised {times.shown(alert.raised_ms)}" if is_open else f"first event {times.shown(alert.start_ms)}",
         lasted=lasted if lasted == "seen once" else f"{'for' if is_open else 'lasted'} {lasted}",
         n_behind=f"{n_alerts(n_members, True)} behind it" if members else "",
-        behind=tuple(listed(member, until_ms) for member in members),
+        behind=tuple(listed(member, until_ms, job_names=job_names) for member in members),
         more_behind=f"and {n_members - len(members):,} more on its page" if n_members > len(members) else "",
     )
 
@@ -108,7 +139,9 @@ def select(
     """Show the list; returns the alerts that are selected. `behind`: of incidents, by their ids, the first alerts and
     how many there are."""
     until_ms = present_ms()
-    rows = [listed(alert, until_ms, *(behind or {}).get(alert.id, ())) for alert in alerts]
+    members = behind or {}
+    names = _job_names(chain(alerts, chain.from_iterable(found for found, _ in members.values())))
+    rows = [listed(alert, until_ms, *members.get(alert.id, ((), 0)), names) for alert in alerts]
     selected = set(alert_list(widget_key(key), label, rows, selectable=True))
     return [alert for alert in alerts if alert.id in selected]
 
@@ -116,7 +149,8 @@ def select(
 def show(alerts: Sequence[AlertRow], key: str, label: str = "Alerts") -> None:
     """The list, nothing to be selected."""
     until_ms = present_ms()
-    alert_list(key, label, [listed(alert, until_ms) for alert in alerts], selectable=False)
+    names = _job_names(alerts)
+    alert_list(key, label, [listed(alert, until_ms, job_names=names) for alert in alerts], selectable=False)
 
 
 def widget_key(key: str) -> str:

@@ -193,13 +193,17 @@ def test_a_search_looks_at_title_query_job_user_and_queue(raised: Raised, text: 
 
 
 def test_titles_leave_out_what_only_programs_read() -> None:
-    def title(summary: str, **values: str) -> str:
-        return alert_table.short_title(AlertRow(summary=summary, job_id="job_1_0002", values=values))
+    def title(summary: str, known: str | None = None, **values: str) -> str:
+        return alert_table.short_title(AlertRow(summary=summary, job_id="job_1_0002", values=values), known)
 
     assert title("reducer attempt_1_0002_r_000001_0 on node1") == "reducer r_000001 on node1"
     assert title("mapper attempt_1_0002_m_000001_2") == "mapper m_000001 (attempt 3)"
     assert title("job job_1_0002 (nightly) waits", job_name="nightly") == "job nightly waits"
     assert title("job job_1_0002 (x) waits") == "job job_1_0002 (x) waits"
+    fetch = "slow fetch from node5 to reducer attempt_1_0002_r_000000_0 on node3, as attempt_1_0002_m_000003_0"
+    assert title(fetch, "nightly") == "slow fetch from node5 to reducer r_000000 of nightly on node3, as m_000003"
+    assert title("mapper attempt_1_0002_m_000001_2 of nightly", "nightly") == "mapper m_000001 (attempt 3) of nightly"
+    assert title("node5 is lost", "nightly") == "node5 is lost"
 
 
 def test_who_may_only_look_is_offered_no_silences(raised: Raised) -> None:
