@@ -63,7 +63,7 @@ def test_where_windows_pass_while_events_wait_runs_go_by_what_they_are_worth(mon
 def test_of_runs_that_complete_the_dearest_are_dropped_until_the_bound_holds() -> None:
     """An A begins a run at each of 0 to 3, all of which the B at 7 completes; an event is evaluated before the next."""
     events = _events(0, 0, 0, 0, 2, 2, 2, 1)
-    machine = Machine(10.0 * np.arange(8), 1.0, 0, 5.0)
+    machine = Machine(np.arange(0.0, 80.0, 10.0), 1.0, 0, 5.0)
     for n_kept in range(5):
         kept = kept_at_most(Ceiling.FUTURE, [AB], events, replace(machine, bound_s=1.0 + n_kept))
         assert kept.recall == n_kept / 4
@@ -84,6 +84,6 @@ def test_a_common_prefix_is_offered_once() -> None:
     patterns = [Pattern(tuple(Step(kind, 1) for kind in kinds), 10) for kinds in ((0, 1, 2), (0, 1, 3))]
     events = _events(0, 1, 2, 3)
     apart = work_of(runs_of(patterns, events), 4)
-    together = kept_at_most(Ceiling.SHARED, patterns, events, Machine(10.0 * np.arange(4), 1.0, 0, 100.0))
+    together = kept_at_most(Ceiling.SHARED, patterns, events, Machine(np.arange(0.0, 40.0, 10.0), 1.0, 0, 100.0))
     assert apart.tolist() == [1, 3, 2, 2], "the first query's run is not offered the D, nor the second's the C"
     assert together.latencies_s.tolist() == [1, 2, 2, 2]
