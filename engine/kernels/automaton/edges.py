@@ -51,6 +51,15 @@ def _guarded(tables, first, last, counters):
 
 
 @leaf
+def can_go_on(tables, state, counters):
+    """Whether some edge leads on from a state with these counters, int64 (n_counters,); they stay as they are in it."""
+    for edge in range(tables.state_edges[state], tables.state_edges[state + 1]):
+        if _guarded(tables, tables.edges[edge, GUARDS], tables.edges[edge, GUARDS_END], counters):
+            return True
+    return False
+
+
+@leaf
 def put(tables, chain, n, edge, row):
     """Write an event as number n of the chain, with the counters after it."""
     before, after = chain.counters[n], chain.counters[n + 1]

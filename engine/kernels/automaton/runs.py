@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.automaton.edges import end_in, first_since, follow, is_free, passes_having, put
+from engine.kernels.automaton.edges import can_go_on, end_in, first_since, follow, is_free, passes_having, put
 from engine.kernels.automaton.found import emit, partition_of_match, with_more_events
 from engine.kernels.automaton.search import STEPS_PER_EVENT, allowance_at, settle
 from engine.kernels.automaton.tables import BLOCKS, STRATEGY, TARGET, VARIABLE, WITHIN_MS, longer_chain, new_chain
@@ -102,7 +102,7 @@ def _extended(tables, state, chain, n, edge, node, owner):
     new = state.counts[N_NODES]
     state.counts[N_NODES] += 1
     state.nodes[new, ROW], state.nodes[new, EDGE], state.nodes[new, PARENT] = chain.rows[n - 1], edge, node
-    if tables.state_edges[target + 1] > tables.state_edges[target]:
+    if can_go_on(tables, target, chain.counters[n]):
         _new_run(state, owner, target, new, chain.rows[0])
     return tables.state_exits[target + 1] > tables.state_exits[target]
 

@@ -254,6 +254,25 @@ def test_a_run_goes_on_with_what_it_has_not_seen_and_stays_with_what_it_has() ->
     assert runtime.n_offered == 4, "one run, four events after its first"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "where", "n_runs"),
+    [
+        ("SEQ(A a, B{2,2} b[])", DIFFER, [1, 1, 0, 0]),
+        ("SEQ(A a, B{1,3} b[])", DIFFER, [1, 1, 1, 0]),
+        ("SEQ(A a, (OR(B b, C c)){2,2})", "", [1, 1, 0, 0]),
+        ("SEQ(A a, (OR(B b, C c)){2,})", "", [1, 1, 1, 1]),
+    ],
+)
+def test_a_run_that_may_take_nothing_more_is_gone(pattern: str, where: str, n_runs: list[int]) -> None:
+    """It would be offered all that comes until its window ends, and be the first to be dropped."""
+    runtime = runtime_of(pattern, keyed=False, where=where)
+    found = []
+    for part, watermark_ms in in_steps([("A", 0, 0), *(("B", t, t) for t in range(1, 4))]):
+        advance(runtime, part, watermark_ms)
+        found.append(runtime.n_runs)
+    assert found == n_runs
+
+
 # ----------------------------------------------------------------- dropping
 
 
