@@ -25,15 +25,20 @@ Pairs = Callable[[Any, Any, str], list[tuple[Compare, float | None, float | None
 
 
 def stream(n_values: int, most_alike: int) -> EventBatch:
-    """`most_alike`: how many events have one time at most; some have no x."""
+    """`most_alike`: how many events have one time at most; some have no x. Without `n_values` A and B take turns,
+    and the n-th of both have one value, which no other has."""
     random = np.random.default_rng(n_values + most_alike)
     alike = random.integers(1, most_alike + 1, N_EVENTS)
     t_ms = 1 + np.repeat(np.arange(N_EVENTS), alike)[:N_EVENTS]
-    x = random.integers(0, n_values, N_EVENTS).astype(object)
+    x = random.integers(0, max(1, n_values), N_EVENTS).astype(object)
     x[random.random(N_EVENTS) < 0.02] = None
-    y = random.integers(0, n_values, N_EVENTS).astype(np.float64)
+    y = random.integers(0, max(1, n_values), N_EVENTS).astype(np.float64)
     y[random.random(N_EVENTS) < 0.02] = np.nan
     kinds = random.choice(list("AAB"), N_EVENTS)
+    if n_values == 0:
+        kinds = np.tile(["A", "B"], N_EVENTS // 2)
+        x = np.repeat(random.permutation(N_EVENTS // 2), 2).astype(object)
+        y = x.astype(np.float64)
     rows = [
         {
             "event_id": f"e{n}", "type": str(kinds[n]), "t_lo_ms": int(t_ms[n]), "t_hi_ms": int(t_ms[n]),
@@ -111,7 +116,7 @@ WINDOWS = [(1_000, 1_000), (300, 100)]
 
 
 @pytest.mark.parametrize("op", list(OPS))
-@pytest.mark.parametrize(("n_values", "most_alike", "ties"), STREAMS)
+@pytest.mark.parametrize(("n_values", "most_alike", "ties"), [*STREAMS, (0, 1, "")])
 @pytest.mark.parametrize(("within", "slide"), WINDOWS)
 def test_every_pair_meets_once(op: str, n_values: int, most_alike: int, ties: str, within: int, slide: int) -> None:
     def pairs(one: Any, other: Any, kind: str) -> list[tuple[Compare, float | None, float | None]]:

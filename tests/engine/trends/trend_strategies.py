@@ -386,7 +386,7 @@ def _events(
     )
     found.sort(key=lambda row: row["t"])
     if draw(st.integers(0, 3)) == 0:
-        _number(found)
+        _number(found, alternate=draw(st.booleans()))
     return tuple(
         {
             "event_id": f"e{n}",
@@ -401,10 +401,13 @@ def _events(
     )
 
 
-def _number(rows: list[dict[str, Any]]) -> None:
-    """Give the first, second, ... event of each type the values 1, 2, ...: those of different types are the same."""
+def _number(rows: list[dict[str, Any]], *, alternate: bool) -> None:
+    """Give the first, second, ... event of each type the values 1, 2, ...: those of different types are the same.
+    `alternate`: of A and B alone, in turn."""
     n_of = Counter[str]()
-    for row in rows:
+    for n, row in enumerate(rows):
+        if alternate:
+            row["type"] = "AB"[n % 2]
         n_of[row["type"]] += 1
         row["x"] = n_of[row["type"]]
         row["y"] = float(row["x"])
