@@ -141,7 +141,7 @@ def select(
     until_ms = present_ms()
     members = behind or {}
     names = _job_names(chain(alerts, chain.from_iterable(found for found, _ in members.values())))
-    rows = [listed(alert, until_ms, *members.get(alert.id, ((), 0)), names) for alert in alerts]
+    rows = [listed(alert, until_ms, *members.get(alert.id, ([], 0)), job_names=names) for alert in alerts]
     selected = set(alert_list(widget_key(key), label, rows, selectable=True))
     return [alert for alert in alerts if alert.id in selected]
 
