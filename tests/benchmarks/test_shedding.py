@@ -65,16 +65,25 @@ def test_baselines_of_windows_hold_the_bound(rate: float) -> None:
 
 @pytest.mark.parametrize("shape", [defenders(2), delayed_buses(5, 500)], ids=["soccer", "bus"])
 def test_any_n_of_many_is_shed_within_the_bound(shape: Shape) -> None:
-    stream = shape.stream(2_000, 2)
+    stream = shape.stream(4_000, 2)
     known = unshed(shape, stream)
-    assert known.matches.total() > 10
-    strategies = (*RunStrategy, EventStrategy.GSPICE_H)
-    rows = {strategy: shed(shape, stream, known, strategy, Load(2.0, 2)) for strategy in strategies}
+    assert known.matches.total() > 80
+    rows = {strategy: shed(shape, stream, known, strategy, Load(2.0, 2)) for strategy in RunStrategy}
     for row in rows.values():
         assert row["latency_max_ms"] <= 1_000 * BOUND.latency_s
         assert row["dropped"] > 0.1
-    assert all(rows[strategy]["fp"] == 0 for strategy in RunStrategy)
+        assert row["fp"] == 0
     assert rows[RunStrategy.PSPICE]["fn"] < rows[RunStrategy.RANDOM]["fn"] < 1
-    for strategy in (RunStrategy.PSPICE, EventStrategy.GSPICE_H):
-        rested = shed(shape, stream, known, strategy, Load(0.8, 2))
-        assert (rested["dropped"], rested["fn"], rested["fp"]) == (0, 0, 0), "no overload: nothing changes"
+    rested = shed(shape, stream, known, RunStrategy.PSPICE, Load(0.8, 2))
+    assert (rested["dropped"], rested["fn"], rested["fp"]) == (0, 0, 0), "no overload: nothing changes"
+
+
+@pytest.mark.parametrize("shape", [defenders(2), delayed_buses(5, 500)], ids=["soccer", "bus"])
+def test_events_of_any_n_of_many_are_shed_within_the_bound(shape: Shape) -> None:
+    stream = shape.stream(2_000, 2)
+    known = unshed(shape, stream)
+    row = shed(shape, stream, known, EventStrategy.GSPICE_H, Load(2.0, 2))
+    assert row["latency_max_ms"] <= 1_000 * BOUND.latency_s
+    assert row["dropped"] > 0.1
+    rested = shed(shape, stream, known, EventStrategy.GSPICE_H, Load(0.8, 2))
+    assert (rested["dropped"], rested["fn"], rested["fp"]) == (0, 0, 0), "no overload: nothing changes"

