@@ -95,6 +95,11 @@ def _drawn(n: int, kind: str, t: int, width: int, **values: Any) -> dict[str, An
             (_drawn(0, "A", 0, 1, g="u", h=1), _drawn(1, "A", 0, 0, g="u", h=2)),
             id="a batch without an interval of its own",
         ),
+        pytest.param(
+            "PATTERN SEQ(A+ p, B, A+ q) WITHIN 8 SLIDE 5 RETURN COUNT(*)",
+            (_drawn(0, "A", 8, 11), _drawn(1, "B", 10, 11)),
+            id="a bound where no world has a trend",
+        ),
     ],
 )
 def test_found_by_the_search(query: str, rows: tuple[dict[str, Any], ...]) -> None:
@@ -108,6 +113,16 @@ def test_without_room_a_way_back_counts_and_the_row_says_so(capacity: int, n_way
     (row,) = evaluated(TWO, events(*[("A", 1, 3)] * 3), SCHEMA, limits=Limits(trend_overlap=capacity))
     assert row.values["count"] == pytest.approx(3 + 3 * 6 / 9 + (6 + n_ways_back) / 27, rel=1e-14)
     assert row.expected is (Expectation.UPPER_BOUND if n_ways_back else Expectation.EXPECTED)
+
+
+def test_without_room_walks_alone_are_a_row_that_says_so() -> None:
+    """A B A with one A: in a world where A is before B, and in another where it is behind it."""
+    query = compile_query("PATTERN SEQ(A p, B, A q) WITHIN 10 SLIDE 10 RETURN COUNT(*)", SCHEMA)
+    stream = events(("A", 1, 3), ("B", 2, 2))
+    assert evaluated(query, stream, SCHEMA) == []
+    (row,) = evaluated(query, stream, SCHEMA, limits=Limits(trend_overlap=0))
+    assert row.values["count"] == pytest.approx(1 / 9, rel=1e-14)
+    assert row.expected is Expectation.UPPER_BOUND
 
 
 def test_what_cannot_come_back_needs_no_room() -> None:
