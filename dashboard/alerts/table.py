@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.alerting.lifecycle import lasted_text
 from app.store.states import OPEN_STATES
+from collectors.time_units import DAY_MS
 from dashboard import links, times
 from dashboard.alerts.words import at_least_one, n_alerts, n_matches, suspects
 from dashboard.components.alert_list import ListedAlert, alert_list, selected_in
@@ -72,10 +73,14 @@ def _attempt(found: re.Match[str]) -> str:
 
 
 def _job_names(alerts: Iterable[AlertRow]) -> dict[str, str]:
-    """By id, of the jobs of alerts that do not tell them: queries over fetches or load know no more than the id."""
-    job_ids = {alert.job_id for alert in alerts if alert.job_id and not alert.values.get("job_name")}
+    """By id, of the jobs of alerts that do not tell them: queries over fetches or load know no more than the id. Those
+    that began longer before than jobs usually take keep theirs."""
+    unnamed = [alert for alert in alerts if alert.job_id and not alert.values.get("job_name")]
+    if not unnamed:
+        return {}
+    from_ms, to_ms = min(alert.start_ms for alert in unnamed) - DAY_MS, max(alert.end_ms for alert in unnamed)
     try:
-        return names_of_jobs(event_log(), job_ids) if job_ids else {}
+        return names_of_jobs(event_log(), {alert.job_id for alert in unnamed if alert.job_id}, from_ms, to_ms)
     except AppError:  # a list without names is one, too
         return {}
 

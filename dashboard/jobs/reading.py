@@ -172,9 +172,9 @@ def name_of_job(log: EventSource, job_id: str) -> str | None:
     return str(names[-1]) if names else None
 
 
-def names_of_jobs(log: EventSource, job_ids: Collection[str]) -> dict[str, str]:
-    """Of jobs whether or not they have ended, by id, as far as the log knows them."""
-    found = log.read(types=["JobStart"], columns=["job_id", "job_name"])
+def names_of_jobs(log: EventSource, job_ids: Collection[str], from_ms: int, to_ms: int) -> dict[str, str]:
+    """Of jobs whether or not they have ended, by id, as far as the log knows of their start in this time."""
+    found = log.read(types=["JobStart"], from_ms=from_ms, to_ms=to_ms, columns=["job_id", "job_name"])
     chosen = found.filter(pc.is_in(found.column("job_id").cast(pa.string()), pa.array(sorted(job_ids), pa.string())))
     names = zip(chosen.column("job_id").to_pylist(), chosen.column("job_name").to_pylist(), strict=True)
     return {job_id: name for job_id, name in names if name}

@@ -16,7 +16,10 @@ from dashboard.alerts import filters as alert_filters
 from dashboard.alerts import table as alert_table
 from dashboard.alerts.words import n_alerts, n_entries, percent
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
-from tests.dashboard.query_fixtures import lists, opened, rerun, texts, view
+from tests.dashboard.job_fixtures import DONE, alert_row, batch, job_rows
+from tests.dashboard.query_fixtures import Installation, installation, lists, opened, rerun, texts, view
+
+__all__ = ["installation"]  # a fixture
 
 ROWS = 3
 
@@ -204,6 +207,18 @@ def test_titles_leave_out_what_only_programs_read() -> None:
     assert title(fetch, "nightly") == "slow fetch from node5 to reducer r_000000 of nightly on node3, as m_000003"
     assert title("mapper attempt_1_0002_m_000001_2 of nightly", "nightly") == "mapper m_000001 (attempt 3) of nightly"
     assert title("node5 is lost", "nightly") == "node5 is lost"
+
+
+def test_the_list_names_the_job_of_an_alert_that_knows_its_id_alone(installation: Installation) -> None:
+    """By the event log, as far as it knows of a start within a day before."""
+    fetch = "slow fetch to reducer attempt_1_0001_r_000000_0 on node3"
+    with installation.store() as store, store.transaction() as writer:
+        writer.alerts.add(alert_row("a1" * 16, job_id=DONE, summary=fetch))
+    assert titles(view("alerts")) == ["slow fetch to reducer r_000000 on node3"]
+    installation.log(batch(job_rows()))
+    test = view("alerts")
+    assert titles(test) == ["slow fetch to reducer r_000000 of count on node3"]
+    assert "job count" in lists(test)[0]["rows"][0]["facts"]
 
 
 def test_who_may_only_look_is_offered_no_silences(raised: Raised) -> None:
