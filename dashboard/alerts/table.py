@@ -73,8 +73,8 @@ def _attempt(found: re.Match[str]) -> str:
 
 
 def _job_names(alerts: Iterable[AlertRow]) -> dict[str, str]:
-    """By id, of the jobs of alerts that do not tell them: queries over fetches or load know no more than the id. Those
-    that began longer before than jobs usually take keep theirs."""
+    """By id, of the jobs of alerts that do not tell them: queries over fetches or load know no more than the id. A
+    job that began more than a day before the earliest of them is shown by its id: a page reads no more of the log."""
     unnamed = [alert for alert in alerts if alert.job_id and not alert.values.get("job_name")]
     if not unnamed:
         return {}

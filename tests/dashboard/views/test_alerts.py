@@ -207,10 +207,11 @@ def test_titles_leave_out_what_only_programs_read() -> None:
     assert title(fetch, "nightly") == "slow fetch from node5 to reducer r_000000 of nightly on node3, as m_000003"
     assert title("mapper attempt_1_0002_m_000001_2 of nightly", "nightly") == "mapper m_000001 (attempt 3) of nightly"
     assert title("node5 is lost", "nightly") == "node5 is lost"
+    assert title("mapper attempt_1_0002_m_000001_0 on n1", "other", job_name="own") == "mapper m_000001 of own on n1"
 
 
 def test_the_list_names_the_job_of_an_alert_that_knows_its_id_alone(installation: Installation) -> None:
-    """By the event log, as far as it knows of a start within a day before."""
+    """By the event log."""
     fetch = "slow fetch to reducer attempt_1_0001_r_000000_0 on node3"
     with installation.store() as store, store.transaction() as writer:
         writer.alerts.add(alert_row("a1" * 16, job_id=DONE, summary=fetch))
