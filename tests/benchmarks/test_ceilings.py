@@ -13,6 +13,7 @@ from benchmarks.shedding.windows import Stream
 from benchmarks.shedding.workload import Pattern, Step, shared_prefixes
 from engine.runtime.shedding import control
 from engine.runtime.shedding.run_shedder import RunStrategy
+from engine.shedding.overload.price import Price
 
 AB = Pattern((Step(0, 1), Step(1, 1)), 10)
 
@@ -53,7 +54,16 @@ def test_where_windows_pass_while_events_wait_runs_go_by_what_they_are_worth(mon
     known = unshed(shape, stream)
     load = Load(2.0, 1)
     load = replace(load, bound=halved(shape, stream, known, load))
+    queues: list[float] = []
+    follow = Price.follow
+
+    def followed(price: Price, queue: float, elapsed: float) -> None:
+        queues.append(queue)
+        follow(price, queue, elapsed)
+
+    monkeypatch.setattr(Price, "follow", followed)
     ours = shed(shape, stream, known, RunStrategy.PSPICE, load)
+    assert min(queues) < 0 < max(queues), "the price follows a queue that is shorter and longer than is aimed at"
     monkeypatch.setattr(control, "_SHORT", 0.0)
     limited = shed(shape, stream, known, RunStrategy.PSPICE, load)
     assert ours["latency_max_ms"] <= ours["bound_ms"]
