@@ -14,14 +14,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from app.console import inert
 from app.errors import AppError
 from app.process.signals import ENDING, KILLED_BY_SIGNAL
 from engine.errors import EngineError
-from spark_jobs.jvm_errors import hear_last_words
+from spark_jobs.jvm_errors import JVM_ENDED, hear_last_words
 
 EXIT_MISTAKE = 2
 
@@ -181,7 +180,7 @@ def _nobody_reads() -> int:
 
 
 def _cancel_all(context: Any) -> None:
-    with suppress(Py4JError):  # the JVM may have ended before us
+    with suppress(*JVM_ENDED):  # it may end before us
         context.sc().cancelAllJobs()
 
 

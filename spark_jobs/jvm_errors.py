@@ -1,5 +1,7 @@
 """What the JVM of a session writes on its standard error: passed on byte by byte, without what it says of itself.
 
+And what calls raise when it ends while they wait.
+
 Spark's scripts start the JVM with a module that makes it warn, and no option of either silences that line.
 """
 
@@ -12,11 +14,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 SAID_OF_ITSELF = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 """Lines that mean nothing to those who start a job; each is left out once for each JVM."""
+
+JVM_ENDED = (Py4JError, ConnectionError)
+"""What a call raises when the JVM ends meanwhile: py4j's own error; or the socket's, since PySpark asks the JVM what
+kind of error an answer is, and so does py4j for its text."""
 
 LAST_WORDS_S = 3.0
 """A JVM that has been told to end says its last words within this time, or nobody hears them."""
@@ -111,4 +118,4 @@ def to_stderr(block: bytes) -> None:
             block = block[os.write(2, block) :]
 
 
-__all__ = ["LAST_WORDS_S", "SAID_OF_ITSELF", "PassedOn", "hear_last_words", "quiet_gateway", "to_stderr"]
+__all__ = ["JVM_ENDED", "LAST_WORDS_S", "SAID_OF_ITSELF", "PassedOn", "hear_last_words", "quiet_gateway", "to_stderr"]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from spark_jobs.jvm_errors import JVM_ENDED
 from spark_jobs.session import SparkJobError
 
 
@@ -33,7 +34,7 @@ def whole_folder(spark: SparkSession, url: str, unique: str) -> Iterator[str]:
         if not fs.rename(unfinished, final):
             raise SparkJobError(f"{url} cannot be written; expected a folder that can be made")
     except BaseException:
-        with suppress(Py4JError):
+        with suppress(*JVM_ENDED):
             fs.delete(unfinished, True)
         raise
 

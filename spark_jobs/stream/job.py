@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -44,6 +44,7 @@ from engine.events import EventSchema
 from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.schema import columns_of
 from spark_jobs.interruption import EXIT_MISTAKE, run_job
+from spark_jobs.jvm_errors import JVM_ENDED
 from spark_jobs.local_paths import is_absent, may_be_elsewhere
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.stream.alerts import AlertSink, Written
@@ -206,22 +207,23 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
     """Until it is stopped, or all is done; raises SparkJobError when the stream fails."""
     query = job.start(spark)
     try:
-        while not stopped.is_set():
-            if query.awaitTermination(_LOOK_S):
-                return
-            if job.store.fatal is not None:
-                raise job.store.fatal
-            job.beat(bool(query.status["isDataAvailable"]))
-            job.clean()
-    except (PySparkException, Py4JJavaError) as error:
-        reason = reason_of(error, job.options.checkpoint)
-        raise SparkJobError(f"the stream failed: {reason}; it goes on from its checkpoint when started") from error
-    except Py4JError as error:
+        try:
+            while not stopped.is_set():
+                if query.awaitTermination(_LOOK_S):
+                    return
+                if job.store.fatal is not None:
+                    raise job.store.fatal
+                job.beat(bool(query.status["isDataAvailable"]))
+                job.clean()
+        except (PySparkException, Py4JJavaError) as error:
+            reason = reason_of(error, job.options.checkpoint)
+            raise SparkJobError(f"the stream failed: {reason}; it goes on from its checkpoint when started") from error
+    except JVM_ENDED as error:  # also while it is asked for the reason
         raise SparkJobError(
             "Spark's own process has ended; the stream goes on from its checkpoint when started"
         ) from error
     finally:
-        with suppress(Py4JError):
+        with suppress(*JVM_ENDED):
             query.stop()
 
 
