@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people write and read them: `15 s`, `2 min`, `1 day`, `64 MiB`."""
+"""Durations, sizes, times and numbers as people write and read them: `15 s`, `2 min`, `1 day`, `64 MiB`, `43.48`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ UNITS_MS = {
     "days": DAY_MS,
 }
 UNITS_BYTES = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+
+_MOST_WHOLE = 1e15
+_BYTES, _MILLISECONDS = ("bytes", "B"), ("ms", "milliseconds")
 
 _UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -79,6 +82,25 @@ def format_size(n_bytes: float) -> str:
             return f"{rounded} {unit}"
         number /= 1024
     return f"{number:,.1f} EiB"
+
+
+def format_number(number: float, *, grouped: bool = False) -> str:
+    """`43.4843127` -> `43.48`, `3333333.3` -> `3333333`: four significant digits, but digits before the point stay.
+
+    With an exponent below 1e-4 and from 1e15, up to which doubles know whole numbers. `grouped`: thousands are set off.
+    """
+    if not 1_000 <= abs(number) < _MOST_WHOLE:
+        return f"{number:.4g}"
+    return f"{number:,.0f}" if grouped else f"{number:.0f}"
+
+
+def format_with_unit(number: float, unit: str) -> str:
+    """`92.96 %`, and bytes and milliseconds as sizes and durations; empty units are none."""
+    if unit in _BYTES:
+        return format_size(number)
+    if unit in _MILLISECONDS:
+        return format_duration(number)
+    return f"{number if isinstance(number, int) else format_number(number)} {unit}".rstrip()
 
 
 def format_time(time_ms: float) -> str:

@@ -12,14 +12,11 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from app.durations import format_duration, format_size, format_time
+from app.durations import format_duration, format_number, format_size, format_time
 from collectors.schema import event_table
 
 LONGEST_DURATION_MS = 10**11
 """Three years. What is named `_ms` and greater is a time since 1970, which every time of a real cluster exceeds."""
-
-MAX_DIGITS = 6
-"""Significant digits of a fraction without a unit."""
 
 _TIME_NAMES = frozenset({"t_lo_ms", "t_hi_ms", "first_lo_ms", "last_hi_ms", "start_ms", "end_ms"})
 
@@ -60,4 +57,4 @@ def value_text(name: str, value: Any, time_text: Callable[[int], str] = format_t
         return format_duration(value)
     if unit is Unit.SIZE:
         return format_size(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.{MAX_DIGITS}g}"
+    return f"{value:,}" if isinstance(value, int) else format_number(value, grouped=True)

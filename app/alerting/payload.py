@@ -106,7 +106,7 @@ def templated_payload(template: Any, fields: dict[str, object]) -> Any:
     Values enter as text of a JSON string, so that they can change nothing else.
     """
     if isinstance(template, str):
-        return fill(template, fields, max_chars=8_000)
+        return fill(template, fields, max_chars=8_000, for_people=False)
     if isinstance(template, list):
         return [templated_payload(item, fields) for item in template]
     if isinstance(template, dict):

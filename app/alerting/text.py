@@ -11,33 +11,40 @@ from functools import lru_cache
 from typing import Protocol
 
 import engine
-from app.durations import format_duration, format_size, format_time
+from app.durations import format_duration, format_number, format_size, format_time, format_with_unit
 
 MAX_VALUE_CHARS = 200
 MAX_SUMMARY_CHARS = 1_000
 
+_UNIT = "unit"
+"""The format of a number beside its unit, and the value that names the unit."""
 _BRACES = re.compile(r"\{([A-Za-z0-9_.:]+)\}")
 _FORMATS: dict[str, Callable[[float], str]] = {"duration": format_duration, "size": format_size, "time": format_time}
 
 _HEADING = re.compile(r"#{1,6}[ \t]+(?=[^ \t])(.*)")
 
 
-MOST_IN_PLAIN, MOST_EXACT = 999_999.5, 1e15
-"""From here on numbers have an exponent as `plain` writes them; a float knows whole numbers up to there."""
-
-
-def fill(template: str, values: Mapping[str, object], max_chars: int = MAX_SUMMARY_CHARS) -> str:
+def fill(
+    template: str, values: Mapping[str, object], max_chars: int = MAX_SUMMARY_CHARS, *, for_people: bool = True
+) -> str:
     """`template` with `{name}` replaced by `values["name"]`, `{name.max}` by `values["name.max"]`.
 
-    What stands behind a colon says how a number is written (`{name:duration}`). One pass: braces inside values stay as
-    they are. A name without a value stays visible as `{name}`. Values are stripped of control characters and cut, as is
-    the result.
+    What stands behind a colon says how a number is written (`{name:duration}`); without it, it is rounded as people
+    read it, or to six digits. One pass: braces inside values stay as they are. A name without a value stays visible as
+    `{name}`. Values are stripped of control characters and cut, as is the result.
     """
 
     places, rest = _places(template)
     told: list[str] = []
     for place in places:
-        told += place.before, written(values[place.name], place.form) if place.name in values else place.text
+        value = values.get(place.name)
+        if place.name not in values:
+            text = place.text
+        elif place.form is not None:
+            text = written(value, place.form, values.get(_UNIT))
+        else:
+            text = in_short(value) if for_people else plain(value)
+        told += place.before, text
     return cut("".join((*told, rest)), max_chars)
 
 
@@ -75,17 +82,21 @@ def placeholders(template: str) -> frozenset[str]:
     return frozenset(placeholder.name for placeholder in found if placeholder is not None)
 
 
-def written(value: object, form: str | None) -> str:
-    """A value in a format of templates; what the format cannot write stands as it is."""
+def written(value: object, form: str, unit: object = None) -> str:
+    """A value in a format of templates; what the format cannot write stands as it is. `unit`: of the value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return plain(value)
-    if form is None:
-        is_large = isinstance(value, float) and MOST_IN_PLAIN <= abs(value) < MOST_EXACT
-        return f"{value:.0f}" if is_large else plain(value)  # 3.33333e+06 files is not what people read
+    if form == _UNIT:
+        return format_with_unit(value, "" if unit is None else plain(unit))
     try:
         return _FORMATS[form](value)
     except ValueError:  # a time that no calendar shows
         return plain(value)
+
+
+def in_short(value: object) -> str:
+    """As `plain`, a fraction as people read it."""
+    return format_number(value) if isinstance(value, float) else plain(value)
 
 
 def plain(value: object, max_chars: int = MAX_VALUE_CHARS) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.episodes import digest
+from app.alerting.recording.kept import QUERIES
 from app.alerting.text import placeholders, runbook_sections
 from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
@@ -238,6 +239,7 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
     if not info.runbook:
         problems.append(f"no runbook paragraph; expected text below a heading {info.name!r} in {runbook}")
     known = {item.name for item in query.resolved.query.returns} | set(_key(query)) | {"query"}
+    known |= {QUERIES} if info.is_incident else set()
     unknown = sorted(placeholders(info.summary) - known)
     if unknown:
         expected = ", ".join(sorted(known))

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from collectors.base import OptionError, read_position
 from collectors.identity import record_id
+from collectors.metrics.normal import UNITS
 from collectors.schema import load_event_types
 from collectors.time_units import DAY_MS
 from engine.events import FOREVER_MS, EventBatch, Float64Array
@@ -247,6 +248,7 @@ class LoadDeriver:
             "source_rank": options.source_rank,
             "clock_id": f"load:{clock_id}",
             "name": options.metric,
+            "unit": UNITS.get(options.metric),
             "n_hosts": n_hosts,
             "n_missing": n_missing,
             "val": val,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.language.ast import Aspect, NamedHost, Notice, Query, Severity, Shown
 from engine.language.scopes import Checked, Scope
 from engine.language.source import did_you_mean, shown
-from engine.language.templates import ASPECTS, FORMATS, placeholders
+from engine.language.templates import ASPECTS, BOUND_QUERIES, FORMATS, UNIT, placeholders
 from engine.language.types import Kind
 
 
@@ -46,6 +46,8 @@ class _AlertClauses:
     def _check_text(self, notice: Notice) -> None:
         for braces, _ in placeholders(notice.summary):
             inside = braces[1:-1]
+            if notice.is_incident and inside == BOUND_QUERIES:
+                continue
             name, colon, form = inside.partition(":")
             name, dot, aspect = name.partition(".")
             self._check_named(name, f"the text mentions {shown(braces)}", notice)
@@ -87,6 +89,8 @@ class _AlertClauses:
                 f"a number for {form}",
                 f"write {{{name}}}",
             )
+        if form == UNIT:
+            self._check_name(UNIT, f"the text mentions {shown(braces)}", notice)
 
     def _check_alert_is_there(self) -> None:
         query = self.query

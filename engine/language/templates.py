@@ -1,6 +1,7 @@
 """The texts of ALERT and REPORT: `{name}`, `{name.last}`, `{name:size}`, `{name.max:duration}`.
 
-A name is a value of RETURN; what stands behind a dot says of which match, what stands behind a colon how it is written.
+A name is a value of RETURN, in the text of INCIDENT also `queries`; what stands behind a dot says of which match, what
+stands behind a colon how it is written.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from dataclasses import dataclass
 
 from engine.language.ast import Aspect
 
-FORMATS = {"duration": "milliseconds", "size": "bytes", "time": "milliseconds since 1970"}
+UNIT = "unit"
+"""The way of writing a number beside its unit, and the value of RETURN that names the unit."""
+
+FORMATS = {"duration": "milliseconds", "size": "bytes", "time": "milliseconds since 1970", UNIT: "what unit says"}
 """Ways of writing a number, with what the number is."""
+
+BOUND_QUERIES = "queries"
+"""In the text of INCIDENT: the names of the queries whose matches it binds."""
 
 ASPECTS = {aspect.value.lower(): aspect for aspect in Aspect}
 
@@ -45,4 +52,4 @@ def placeholder_of(text: str) -> Placeholder | None:
     return Placeholder(found[1], None if found[2] is None else ASPECTS[found[2]], found[3])
 
 
-__all__ = ["ASPECTS", "FORMATS", "Placeholder", "placeholder_of", "placeholders"]
+__all__ = ["ASPECTS", "BOUND_QUERIES", "FORMATS", "UNIT", "Placeholder", "placeholder_of", "placeholders"]

@@ -26,7 +26,7 @@ from app.alerting.receivers.errors import TemplateError
 from app.alerting.receivers.news import News
 from app.alerting.receivers.template_values import Escapes, values_of_news
 from app.alerting.text import plain
-from app.durations import format_duration, format_size, format_time
+from app.durations import format_duration, format_number, format_size, format_time
 from app.errors import ConfigError, ConfigProblem
 
 MAX_TEXT_CHARS = 100_000
@@ -190,7 +190,7 @@ def _percent(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{int(value):,}" if value == int(value) else f"{value:,.4g}"
+    return f"{int(value):,}" if value == int(value) else format_number(value, grouped=True)
 
 
 class _Environment(ImmutableSandboxedEnvironment):

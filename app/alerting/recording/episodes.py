@@ -80,6 +80,11 @@ class Episode:
     is_claimed: bool = False
     """Whether an incident of the same step binds one of its matches: who is told of it is told of the incident."""
 
+    @property
+    def queries(self) -> frozenset[str]:
+        """Those whose matches it binds."""
+        return frozenset(bound.query for bound in self.bound)
+
 
 @dataclass(frozen=True, slots=True)
 class CreatedAlert:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from app.store.models import AlertRow
 
 
-SHED, EXPECTATION = "shed", "expectation"
-"""In what an alert keeps of its matches."""
+SHED, EXPECTATION, QUERIES = "shed", "expectation", "queries"
+"""In what an alert keeps of its matches; the last also in the text of an incident."""
 
 
 @dataclass
@@ -34,11 +34,19 @@ class Kept:
     """Whether partial matches were dropped that may have become further ones."""
     expectation: str | None = None
     """See `weaker`."""
+    queries: frozenset[str] = frozenset()
+    """Of an incident: those whose matches it binds."""
 
     @classmethod
     def of_new(cls, episode: Episode) -> Self:
         """Of a new alert."""
-        return cls(episode.extremes, episode.hosts, shed=episode.shed, expectation=episode.expectation)
+        return cls(
+            episode.extremes,
+            episode.hosts,
+            shed=episode.shed,
+            expectation=episode.expectation,
+            queries=episode.queries,
+        )
 
     @classmethod
     def of(cls, alert: AlertRow) -> Self:
@@ -53,6 +61,7 @@ class Kept:
             alert.seen["evidence"],
             is_shed(alert),
             expectation_of(alert),
+            frozenset(alert.seen.get(QUERIES, ())),
         )
 
     def add(self, more: Episode | Kept) -> None:
@@ -61,6 +70,7 @@ class Kept:
         self.hosts.add(more.hosts)
         self.shed = self.shed or more.shed
         self.expectation = weaker(self.expectation, more.expectation)
+        self.queries |= more.queries
 
     def shown_of(self, key: Mapping[str, Any], info: QueryInfo) -> tuple[dict[str, Any], list[NamedHost]]:
         """Columns of the alert with this key that show it (values, title, job and hosts), and the hosts in order."""
@@ -68,6 +78,8 @@ class Kept:
         named: dict[str, Any] = {**key, **values}
         if any("." in name for name in names_in(info.summary)):
             named |= all_aspects(self.extremes)
+        if info.is_incident:
+            named[QUERIES] = ", ".join(sorted(self.queries)) or None
         hosts = self.hosts.in_order(hosts_of(key, self.shown(info).values, info.hosts))
         told = [[named.host, named.role, named.value_name, named.value] for named in hosts]
         kept: dict[str, Any] = {**self.extremes.to_json(), **self.hosts.to_json()}
@@ -83,6 +95,7 @@ class Kept:
                 "told_hosts": told,
                 **({SHED: True} if self.shed else {}),
                 **({EXPECTATION: self.expectation} if self.expectation else {}),
+                **({QUERIES: sorted(self.queries)} if self.queries else {}),
             },
         }
         return columns, hosts

@@ -460,6 +460,18 @@ def test_what_speaks_for_and_against_it(store: Store) -> None:
     assert message.payload["incident"] == case
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_its_title_names_the_queries_behind_it(store: Store, at_once: bool) -> None:
+    named = replace(QUERIES["cause"], summary="{host}: {queries}")
+    options = replace(OPTIONS, queries={**QUERIES, "cause": named})
+    lost = fetch("b", 105, "lost")
+    for matches in (
+        [[A, lost, C, cause(A, C), cause(C, lost)]] if at_once else [[A, C, cause(A, C)], [lost, cause(lost)]]
+    ):
+        step(store, matches, 110, options)
+    assert [row.summary for row in store.alerts() if row.query == "cause"] == ["n5: fetch, lost"]
+
+
 def test_several_that_suspect_another_host_are_counted(store: Store) -> None:
     odd = [fetch("b", 105, host="n7"), fetch("e", 106, host="n9")]
     step(store, [A, *odd, C, cause(A, *odd, C)], 110)

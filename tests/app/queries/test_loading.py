@@ -161,6 +161,32 @@ def test_numbers_are_written_as_people_read_them(template: str, written: str) ->
     assert fill(template, values) == written
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [
+        (92.9634, "%", "92.96 %"),
+        (43, "%", "43 %"),
+        (144_049_176, "bytes", "137.4 MiB"),
+        (63_665.0, "ms", "1 min 4 s"),
+        (1_234_567.8, "packets/sec", "1234568 packets/sec"),
+        (0.000_012_345, "GB", "1.234e-05 GB"),
+        (-0.5, None, "-0.5"),
+        (2.0, "", "2"),
+        (None, "%", "unknown"),
+        ("text", "%", "text"),
+        (5.5, "%\n<b>", "5.5 % <b>"),
+    ],
+)
+def test_a_number_is_written_with_the_unit_beside_it(value: object, unit: object, told: str) -> None:
+    assert fill("{x:unit}", {"x": value, "unit": unit}) == told
+
+
+def test_fractions_are_rounded_for_people_alone() -> None:
+    values = {"x": 43.4843127, "y": 3_333_333.3, "z": 999.96, "n": 144_049_176, "e": 1.5e17}
+    assert fill("{x} {y} {z} {n} {e}", values) == "43.48 3333333 1000 144049176 1.5e+17"
+    assert fill("{x} {y} {z} {n}", values, for_people=False) == "43.4843 3.33333e+06 999.96 144049176"
+
+
 PAIRS = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_any_match { [task_id] } WITHIN 1 hour RETURN b.host"
 OVER = """PATTERN SEQ(map_pairs p, map_pairs q) WHERE skip_till_any_match { [host] } WITHIN 10 minutes
 ALERT info '{host}' RETURN p.host"""

@@ -52,6 +52,12 @@ def test_what_stands_beside_the_greatest_is_of_its_match(name: str) -> None:
     query = QUERIES[name]
     assert query.notice is not None
     told = {found.name for _, found in placeholders(query.notice.summary) if found is not None and found.aspect is None}
+    told -= {"queries"} if query.notice.is_incident else set()  # of all matches
+    told |= (
+        {"unit"}
+        if any(found is not None and found.form == "unit" for _, found in placeholders(query.notice.summary))
+        else set()
+    )
     told |= {each for host in query.hosts for each in (host.name, host.value) if each is not None}
     told |= {item.name for item in query.returns if item.name == "suspect"}  # what incidents go by
     chosen = {each for shown in query.shown for each in (shown.name, *shown.beside)}

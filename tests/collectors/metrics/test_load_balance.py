@@ -40,6 +40,7 @@ def test_population_standard_deviation() -> None:
     assert (std["type"], std["n_hosts"], std["n_missing"], std["name"]) == ("LoadStd", 4, 0, "cpu_user")
     assert (std["t_lo_ms"], std["t_hi_ms"]) == (1, 15_000)
     assert balance["type"] == "Balance"
+    assert std["unit"] == balance["unit"] == "%"
     assert std["clock_id"] == balance["clock_id"] == "load:c"
     assert std["source_seq"] < balance["source_seq"]
 
@@ -68,6 +69,11 @@ def test_thresholds_are_options() -> None:
     assert rows(LoadDeriver(options).derive(metrics(1, values), 15_001))[1]["type"] == "Balance"
     with pytest.raises(OptionError, match="low_ratio"):
         LoadOptions(low_ratio=0.9, high_ratio=0.1)
+
+
+def test_a_load_has_no_unit() -> None:
+    std, _ = rows(LoadDeriver(LoadOptions(metric="load_one")).derive(metrics(1, {"a": 1.0}, "load_one"), 15_001))
+    assert (std["name"], std.get("unit")) == ("load_one", None)
 
 
 def test_a_step_waits_for_the_watermark_and_is_never_late() -> None:

@@ -154,6 +154,9 @@ def test_well_typed_predicates(predicate: str) -> None:
             "no format is called size.x",
             "did you mean size?",
         ),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps:unit}'"), "which is no value of RETURN", "one of n_maps"),
+        (_where("", "RETURN a.n_maps ALERT info '{queries}'"), "mentions {queries}", "one of n_maps"),
+        (_where("", "RETURN a.n_maps INCIDENT info '{queries:size}'"), "mentions {queries:size}", "one of n_maps"),
         (_where("", "RETURN a.n_maps ALERT info '{n_maps size}'"), "mentions {n_maps size}", "one of n_maps"),
         (_where("", "RETURN a.user ALERT info '{user:time}'"), "user is text", "a number for time"),
         (_where("", "RETURN a.user ALERT info '{user.min}'"), "user is text", "ask for FIRST or LAST"),
@@ -464,6 +467,11 @@ def test_what_an_alert_tells_is_checked_and_carried() -> None:
     query = _resolve(text).query
     assert query.shown == (Shown(Aspect.MAX, "ratio", ("n_maps",)), Shown(Aspect.FIRST, "user"))
     assert (query.hosts, query.onset) == ((NamedHost(HostRole.SUSPECT, "user", "ratio"),), "b")
+
+
+@pytest.mark.parametrize("notice", ["ALERT info '{n_maps.max:unit}'", "INCIDENT info '{n_maps:unit}: {queries}'"])
+def test_texts_may_name_units_and_what_is_behind_an_incident(notice: str) -> None:
+    assert _resolve(_where("", f"RETURN a.n_maps, a.user AS unit {notice}")).query.notice is not None
 
 
 def test_what_becomes_of_matches_is_no_part_of_their_meaning() -> None:
