@@ -6,12 +6,13 @@ A function of what the store holds, made when somebody is told or looks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from app.alerting.at_once import MAX_NAMED, MAX_OTHERS, AtOnce, Beside, Names, Others
 from app.alerting.text import at_least_one_text, cut, plain
 from app.store.alert_pages import filtered_later, longest_ms
 from app.store.bulk import in_chunks
@@ -19,20 +20,7 @@ from app.store.models import AlertRow, IncidentMemberRow
 
 MAX_MEMBERS = 50
 """Alerts that a message names; further ones are counted."""
-MAX_NAMED = 5
-"""Hosts or jobs that a sentence names."""
-MAX_OTHERS = 1_000
-"""Alerts beside it that are counted."""
 _MAX_SUMMARY_CHARS = 300
-
-
-class Beside(NamedTuple):
-    """Of an alert what it is counted by."""
-
-    id: str
-    query: str
-    host: str | None
-    job_id: str | None
 
 
 class Told(NamedTuple):
@@ -55,7 +43,6 @@ _MEMBERS = (
     .where(IncidentMemberRow.incident_id.in_(bindparam("ids", expanding=True)), AlertRow.merged_into.is_(None))
     .order_by(AlertRow.start_ms, AlertRow.id)
 )
-_Alert = TypeVar("_Alert", Told, Beside)
 
 
 def case_of(session: Session, incident: AlertRow) -> dict[str, Any]:
@@ -73,7 +60,7 @@ class Cases:
         for chunk in in_chunks(sorted(self._members)):
             for incident_id, *alert in session.execute(_MEMBERS, {"ids": chunk}):
                 self._members[incident_id].append(Told(*alert))
-        self._beside: dict[tuple[tuple[str, ...], int, int], Sequence[Beside]] = {}
+        self._beside: dict[tuple[tuple[str, ...], int, int], AtOnce] = {}
         self._most = MAX_OTHERS + 1 + max(map(len, self._members.values()), default=0)
 
     def of(self, incident: AlertRow) -> dict[str, Any]:
@@ -86,19 +73,18 @@ class Cases:
             "against": _speaks_against(incident, members, self._others(incident, members)),
         }
 
-    def _others(self, incident: AlertRow, members: Sequence[Told]) -> list[Beside]:
+    def _others(self, incident: AlertRow, members: Sequence[Told]) -> Others:
         """Alerts of the same queries at the same time that are not part of it, the first MAX_OTHERS."""
         if not members:
-            return []
+            return AtOnce([]).without(())
         first_ms = min(incident.start_ms, *(alert.start_ms for alert in members))
         last_ms = max(incident.end_ms, *(alert.end_ms for alert in members))
         asked = tuple(sorted({alert.query for alert in members})), first_ms, last_ms
         if (found := self._beside.get(asked)) is None:
             found = self._beside[asked] = self._at_once(*asked)
-        known = {alert.id for alert in members} | {incident.id}
-        return [alert for alert in found if alert.id not in known][:MAX_OTHERS]
+        return found.without({alert.id for alert in members} | {incident.id})
 
-    def _at_once(self, queries: Sequence[str], first_ms: int, last_ms: int) -> list[Beside]:
+    def _at_once(self, queries: Sequence[str], first_ms: int, last_ms: int) -> AtOnce:
         """Alerts of queries that touch a closed interval, the earliest first."""
         statement = select(AlertRow.id, AlertRow.query, AlertRow.host, AlertRow.job_id).where(
             filtered_later(AlertRow.query.in_(queries)),  # by time: a query has many
@@ -108,7 +94,7 @@ class Cases:
             AlertRow.merged_into.is_(None),
         )
         rows = self._session.execute(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(self._most))
-        return [Beside(*row) for row in rows]
+        return AtOnce([Beside(*row) for row in rows])
 
 
 def _member(alert: Told) -> dict[str, Any]:
@@ -125,45 +111,39 @@ def _member(alert: Told) -> dict[str, Any]:
 def _speaks_for(incident: AlertRow, members: Sequence[Told]) -> list[str]:
     if not members:
         return []
-    told = [f"{_n(len(members), 'alert')}: {_kinds(members)}"]
+    told = [f"{_n(len(members), 'alert')}: {_kinds(Counter(alert.query for alert in members))}"]
     if incident.host and (n_naming := sum(incident.host == alert.host for alert in members)):
         told.append(f"{plain(incident.host)} is the first suspect of {n_naming} of {len(members)}")
-    if len(jobs := _distinct(members, lambda alert: alert.job_id)) > 1:
-        told.append(f"in {len(jobs)} jobs: {_named(jobs)}")
+    if (jobs := Names.of(alert.job_id for alert in members)).n > 1:
+        told.append(f"in {jobs.n} jobs: {_named(jobs)}")
     return told
 
 
-def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Sequence[Beside]) -> list[str]:
+def _speaks_against(incident: AlertRow, members: Sequence[Told], others: Others) -> list[str]:
     told = []
     if incident.host and (elsewhere := [a for a in members if a.host and a.host != incident.host]):
-        hosts = _distinct(elsewhere, lambda alert: alert.host)
         suspect = "suspects" if len(elsewhere) == 1 else "suspect"
-        told.append(f"{_n(len(elsewhere), 'alert')} of it {suspect} another host first: {_named(hosts)}")
-    if others:
-        hosts = _distinct(others, lambda alert: alert.host)
-        jobs = [] if hosts else _distinct(others, lambda alert: alert.job_id)
-        about = f" ({_named(hosts or jobs)})" if hosts or jobs else ""
-        more = "at least " if len(others) >= MAX_OTHERS else ""
+        hosts = _named(Names.of(alert.host for alert in elsewhere))
+        told.append(f"{_n(len(elsewhere), 'alert')} of it {suspect} another host first: {hosts}")
+    if others.n:
+        names = others.hosts if others.hosts.n else others.jobs
+        about = f" ({_named(names)})" if names.n else ""
+        more = "at least " if others.n >= MAX_OTHERS else ""
         told.append(
-            f"at the same time {more}{_n(len(others), 'alert')} that it does not explain: {_kinds(others)}{about}"
+            f"at the same time {more}{_n(others.n, 'alert')} that it does not explain: {_kinds(others.kinds)}{about}"
         )
     if incident.at_least_one_method != "certain":
         told.append(f"the times of its events are uncertain: at least one match {at_least_one_text(incident)}")
     return told
 
 
-def _kinds(alerts: Iterable[Told] | Iterable[Beside]) -> str:
-    counted = Counter(alert.query for alert in alerts)
+def _kinds(counted: Counter[str]) -> str:
     return ", ".join(f"{n:,} {query}" for query, n in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _distinct(alerts: Iterable[_Alert], of: Callable[[_Alert], str | None]) -> list[str]:
-    return list(dict.fromkeys(value for alert in alerts if (value := of(alert))))
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(map(plain, names[:MAX_NAMED])) + more
+def _named(names: Names) -> str:
+    more = f" and {names.n - len(names.first):,} more" if names.n > len(names.first) else ""
+    return ", ".join(map(plain, names.first)) + more
 
 
 def _n(n: int, word: str) -> str:
