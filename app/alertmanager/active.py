@@ -1,7 +1,7 @@
 """The alerts that are not over, with the labels by which they are asked for.
 
-Which there are is read for every answer; labels never change, so that they are read once. A filter looks at labels
-alone, and only what it lets through is read whole.
+Which there are is read when the store has changed; labels never change, so that they are read once. A filter looks at
+labels alone, and only what it lets through is read whole.
 """
 
 from __future__ import annotations
@@ -132,12 +132,16 @@ class Active:
         self._texts: dict[str, str] = {}
         """Labels share their texts: hosts, users and queries are few."""
         self._listed: list[tuple[str, int]] = []
+        self._mark: int | None = None
         self._now = ActiveAlerts(())
 
     def now(self) -> ActiveAlerts:
         """As the store has them now; raises StoreError. Of those with the same labels, which are one to Alertmanager,
         the latest."""
         with self._lock:
+            mark = self._store.change_mark()
+            if mark is not None and mark == self._mark:
+                return self._now
             listed = self._store.active_alerts()
             if listed != self._listed:
                 self._now = ActiveAlerts(tuple(self._taken_in(dict(listed))))
@@ -145,6 +149,7 @@ class Active:
             incidents = self._incidents()
             if incidents != self._now.incidents:
                 self._now = replace(self._now, incidents=incidents)
+            self._mark = mark
             return self._now
 
     def _incidents(self) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from app.alerting.links import Links, runbook_of
@@ -37,6 +38,15 @@ class AlertText(NamedTuple):
         return b"".join((self.to_ends_at, ends_at, self.to_receivers, receivers, self.to_status, status, self.rest))
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A text of the alert as it was at a mark of the store."""
+
+    version: AlertVersion
+    text: AlertText
+    mark: int | None
+
+
 class AlertTexts:
     """Of one store; safe for several threads."""
 
@@ -44,54 +54,73 @@ class AlertTexts:
         self._store = store
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[AlertVersion, AlertText]] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         """The one asked for last at the end."""
         self._n_bytes = 0
         self._links: Links | None = None
 
     def of(self, alerts: Sequence[ActiveAlert], links: Links) -> list[AlertText | None]:
         """As the alerts are now; None of one that is over, and was deleted, by now. Raises StoreError."""
-        versions = self._store.alert_versions([alert.id for alert in alerts])
+        mark = self._store.change_mark()
         with self._lock:
             if links != self._links:
                 self._kept.clear()
                 self._n_bytes, self._links = 0, links
-            texts = {alert.id: self._known(alert.id, versions.get(alert.id)) for alert in alerts}
-        missing = [alert for alert in alerts if texts[alert.id] is None and alert.id in versions]
-        rows = self._store.whole_alerts([alert.id for alert in missing]) if missing else {}
+            texts = {alert.id: self._known(alert.id, mark) for alert in alerts}
+        unsure = [alert for alert in alerts if texts[alert.id] is None]
+        if unsure:
+            versions = self._store.alert_versions([alert.id for alert in unsure])
+            with self._lock:
+                texts |= {alert_id: self._unchanged(version, mark) for alert_id, version in versions.items()}
+            texts |= self._made(
+                [alert for alert in unsure if alert.id in versions and texts[alert.id] is None], links, mark
+            )
+        return [texts[alert.id] for alert in alerts]
+
+    def _made(self, alerts: Sequence[ActiveAlert], links: Links, mark: int | None) -> dict[str, AlertText]:
+        rows = self._store.whole_alerts([alert.id for alert in alerts]) if alerts else {}
         made = [
-            (AlertVersion.of(rows[alert.id]), _made(alert, rows[alert.id], links))
-            for alert in missing
+            _Kept(AlertVersion.of(rows[alert.id]), _text_of(alert, rows[alert.id], links), mark)
+            for alert in alerts
             if alert.id in rows
         ]
         with self._lock:
-            for version, text in made:
-                texts[version.id] = text
-                if links == self._links:
-                    self._keep(version, text)
-        return [texts[alert.id] for alert in alerts]
+            if links == self._links:
+                for kept in made:
+                    self._keep(kept)
+        return {kept.version.id: kept.text for kept in made}
 
-    def _known(self, alert_id: str, version: AlertVersion | None) -> AlertText | None:
+    def _known(self, alert_id: str, mark: int | None) -> AlertText | None:
+        """Of an alert in a store that nobody has changed since."""
         kept = self._kept.get(alert_id)
-        if kept is None or kept[0] != version:
+        if kept is None or mark is None or kept.mark != mark:
             return None
         self._kept.move_to_end(alert_id)
-        return kept[1]
+        return kept.text
 
-    def _keep(self, version: AlertVersion, text: AlertText) -> None:
-        before = self._kept.pop(version.id, None)
-        self._kept[version.id] = version, text
-        self._n_bytes += _size(text) - (0 if before is None else _size(before[1]))
+    def _unchanged(self, version: AlertVersion, mark: int | None) -> AlertText | None:
+        """Of an alert that nobody has changed since."""
+        kept = self._kept.get(version.id)
+        if kept is None or kept.version != version:
+            return None
+        kept.mark = mark
+        self._kept.move_to_end(version.id)
+        return kept.text
+
+    def _keep(self, kept: _Kept) -> None:
+        before = self._kept.pop(kept.version.id, None)
+        self._kept[kept.version.id] = kept
+        self._n_bytes += _size(kept.text) - (0 if before is None else _size(before.text))
         while self._n_bytes > self._max_bytes:
-            _, (_, oldest) = self._kept.popitem(last=False)
-            self._n_bytes -= _size(oldest)
+            _, oldest = self._kept.popitem(last=False)
+            self._n_bytes -= _size(oldest.text)
 
 
 def _size(text: AlertText) -> int:
     return sum(map(len, text))
 
 
-def _made(alert: ActiveAlert, row: AlertRow, links: Links) -> AlertText:
+def _text_of(alert: ActiveAlert, row: AlertRow, links: Links) -> AlertText:
     snapshot = snapshot_of(row)
     annotations = {
         **annotations_of(snapshot),

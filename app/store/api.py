@@ -17,6 +17,7 @@ from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
 from app.store import active, alert_pages, believed, owner, urgency
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
 from app.store.bulk import in_chunks
+from app.store.change_marks import ChangeMarks
 from app.store.damage import damage_of, damaged
 from app.store.models import (
     AlertChangeRow,
@@ -76,6 +77,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = engine.execution_options(writes=True)
+        self._marks = ChangeMarks(engine)
         self._token: str | None = None
         """Of the ownership without which this process writes nothing; None: it makes no steps and needs none."""
         self.fatal: StoreError | None = None
@@ -109,6 +111,8 @@ class Store:
                 writer.rows.flush()
         except SQLAlchemyError as error:
             raise self._refused("written", error) from error
+        finally:
+            self._marks.changed()
 
     def check_content(self) -> None:
         """Look at the whole of an SQLite file; raises DamageError, StoreError."""
@@ -469,6 +473,13 @@ class Store:
         """By silence, what was done to it, the first first."""
         with self._reading() as session:
             return active.silence_changes(session, silence_ids)
+
+    def change_mark(self) -> int | None:
+        """What was read after one of these is as it is while another one equals it; None says nothing."""
+        try:
+            return self._marks.now()
+        except SQLAlchemyError as error:
+            raise self._refused("read", error) from error
 
     def active_alerts(self) -> list[tuple[str, int]]:
         """(id, start_ms) of all alerts that are not over."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from app.alerting import operations
 from app.alerting.links import Links
@@ -16,7 +17,7 @@ from app.alertmanager.active import Active
 from app.alertmanager.alerts import AlertAnswers
 from app.alertmanager.parameters import Wanted
 from app.alertmanager.texts import AlertTexts
-from app.store import Store
+from app.store import Store, open_store
 from app.store.models import AlertRow
 from tests.app.alertmanager.served import NOW_MS, configured, fire, lost, slow
 
@@ -53,6 +54,13 @@ CHANGES: dict[str, Callable[[Store], object]] = {
 }
 
 
+@pytest.fixture
+def other_opening(any_store: Store) -> Iterator[Store]:
+    """The same store, as another process has it."""
+    with open_store(any_store.engine.url.render_as_string(hide_password=False)) as opened:
+        yield opened
+
+
 def answer(store: Store, active: Active, texts: AlertTexts, **alerting: Any) -> list[dict[str, Any]]:
     settings = configured(none=True, **alerting)
     found: list[dict[str, Any]] = json.loads(
@@ -62,18 +70,23 @@ def answer(store: Store, active: Active, texts: AlertTexts, **alerting: Any) -> 
 
 
 @pytest.mark.parametrize("first", CHANGES)
-def test_answers_after_changes_are_those_of_one_that_remembers_nothing(any_store: Store, first: str) -> None:
+@pytest.mark.parametrize("by_others", [False, True])
+def test_answers_after_changes_are_those_of_one_that_remembers_nothing(
+    any_store: Store, other_opening: Store, first: str, by_others: bool
+) -> None:
     fire(any_store, slow("t1", "n1"), slow("t2", "n2"))
     active, texts = Active(any_store), AlertTexts(any_store)
     before = answer(any_store, active, texts)
+    changing = other_opening if by_others else any_store
     assert len(before) == 2
     for name in [first, *(name for name in CHANGES if name not in (first, "closed"))]:
         if first == "closed" and name in ("acknowledged", "assigned"):
             continue
-        CHANGES[name](any_store)
+        CHANGES[name](changing)
         after = answer(any_store, active, texts)
         assert after == answer(any_store, Active(any_store), AlertTexts(any_store)), name
         assert after != before, name
+        assert answer(any_store, active, texts) == after
         before = after
 
 
@@ -88,6 +101,24 @@ def test_alerts_that_stay_as_they_are_are_read_once(store: Store) -> None:
     CHANGES["assigned"](store)
     answer(store, active, texts)
     assert counted.read[2:] == [id_of(store, "t1")]
+
+
+def test_a_store_that_nobody_changes_is_not_asked_which_alerts_there_are(store: Store) -> None:
+    fire(store, slow("t1", "n1"), slow("t2", "n2"))
+    asked: list[str] = []
+
+    def hear(_connection: Any, _cursor: Any, statement: str, *_args: Any) -> None:
+        asked.append(statement)
+
+    active, texts = Active(store), AlertTexts(store)
+    first = answer(store, active, texts)
+    event.listen(store.engine, "before_cursor_execute", hear)
+    assert answer(store, active, texts) == first
+    assert [statement for statement in asked if "FROM alerts" in statement] == []
+    CHANGES["assigned"](store)
+    asked.clear()
+    assert answer(store, active, texts) != first
+    assert [statement for statement in asked if "FROM alerts" in statement] != []
 
 
 def test_other_links_are_other_texts(store: Store) -> None:
