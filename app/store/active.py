@@ -46,10 +46,12 @@ class ChangedSilence(NamedTuple):
     changed_ms: int
 
 
-def active(session: Session) -> list[tuple[str, int]]:
-    """(id, start_ms) of all alerts that are not over, from an index alone."""
+def active(session: Session) -> dict[str, int]:
+    """By the id of all alerts that are not over, start_ms: from an index alone."""
     statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
-    return [(alert_id, start_ms) for alert_id, start_ms in session.connection().execute(statement).all()]
+    cursor = session.connection().execute(statement).cursor
+    assert cursor is not None, "it returns rows"
+    return dict(cursor.fetchall())  # of the driver, as they are: these are many
 
 
 def told_by_incidents(session: Session) -> dict[str, list[str]]:

@@ -227,7 +227,7 @@ def test_of_alerts_with_the_same_labels_the_latest_is_told(store: Store) -> None
     fire(store, slow("t1", "n1", NOW_MS - 5_000_000), now_ms=NOW_MS - 4_000_000)
     fire(store, slow("t1", "n1"))
     assert len(store.alerts()) == 2
-    (alert,) = Active(store).now().alerts
+    (alert,) = Active(store).now().alerts.values()
     assert alert.start_ms == NOW_MS - 60_000
 
 

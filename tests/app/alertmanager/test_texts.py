@@ -123,7 +123,7 @@ def test_a_store_that_nobody_changes_is_not_asked_which_alerts_there_are(store: 
 
 def test_other_links_are_other_texts(store: Store) -> None:
     fire(store, slow("t1", "n1"))
-    texts, alerts = AlertTexts(store), Active(store).now().alerts
+    texts, alerts = AlertTexts(store), [*Active(store).now().alerts.values()]
     (one,) = texts.of(alerts, LINKS)
     (other,) = texts.of(alerts, Links("http://127.0.0.1:9999"))
     assert one is not None
@@ -134,7 +134,7 @@ def test_other_links_are_other_texts(store: Store) -> None:
 
 def test_what_is_kept_is_bounded_and_the_one_asked_for_last_stays(store: Store) -> None:
     fire(store, *(slow(f"t{n}", "n1") for n in range(10)))
-    alerts = Active(store).now().alerts
+    alerts = [*Active(store).now().alerts.values()]
     size = max(sum(map(len, text)) for text in AlertTexts(store).of(alerts, LINKS) if text is not None)
     counted = Counted(store)
     texts = AlertTexts(counted, 4 * size)  # type: ignore[arg-type]  # it has all of one
@@ -151,7 +151,7 @@ def test_what_is_kept_is_bounded_and_the_one_asked_for_last_stays(store: Store) 
 
 def test_one_that_was_deleted_meanwhile_is_left_out(store: Store) -> None:
     fire(store, slow("t1", "n1"))
-    (alert,) = Active(store).now().alerts
+    (alert,) = Active(store).now().alerts.values()
     gone = replace(alert, id="0" * 32)
     texts = AlertTexts(store).of([gone, alert], LINKS)
     assert texts[0] is None
