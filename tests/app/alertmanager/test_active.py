@@ -54,7 +54,7 @@ class Kept:
 def change(draw: random.Random, kept: Kept) -> None:
     """Some alerts begin, some are over, some turn out to have begun before; of some nobody knows more in time."""
     for _ in range(draw.choice([0, 1, 1, 2, 10])):
-        alert_id = f"{draw.randrange(60):02}"
+        alert_id = f"{draw.randrange(90):02}"
         if alert_id in kept.starts:
             if draw.random() < 0.3:
                 kept.starts[alert_id] -= 5
@@ -63,9 +63,10 @@ def change(draw: random.Random, kept: Kept) -> None:
             continue
         kept.starts[alert_id] = draw.randrange(100)
         if alert_id not in kept.rows and draw.random() < 0.95:
-            key = {name: f"{name[0]}{draw.randrange(3)}" for name in ("user",) if draw.random() < 0.7}
-            labels: Mapping[str, str] = {"host": f"n{draw.randrange(4)}"}
-            kept.rows[alert_id] = Labelled(alert_id, f"q{draw.randrange(2)}", key, "warning", labels)
+            query, host, task = f"q{draw.randrange(2)}", f"n{draw.randrange(4)}", f"t{draw.randrange(9)}"
+            user = {"user": f"u{draw.randrange(3)}"} if draw.random() < 0.7 else {}
+            labels: Mapping[str, str] = {"alertname": query, "host": host, "task_id": task, **user}
+            kept.rows[alert_id] = Labelled(alert_id, query, {"task_id": task}, "warning", labels)
         if alert_id not in kept.rows:  # it was deleted when its labels were to be read
             kept.starts.pop(alert_id)
     kept.hidden = {of: [draw.choice(list(kept.starts))] for of in kept.starts if draw.random() < 0.2}
