@@ -51,7 +51,7 @@ def active(session: Session) -> dict[str, int]:
     statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
     cursor = session.connection().execute(statement).cursor
     assert cursor is not None, "it returns rows"
-    return dict(cursor.fetchall())  # of the driver, as they are: these are many
+    return dict(iter(cursor.fetchone, None))  # of the driver, one by one: 100,000 at once are garbage to look for
 
 
 def told_by_incidents(session: Session) -> dict[str, list[str]]:
@@ -94,8 +94,9 @@ def versions(session: Session, alert_ids: Sequence[str]) -> dict[str, AlertVersi
     columns = AlertRow.id, AlertRow.revision, AlertRow.updated_ms, AlertRow.n_matches
     found: dict[str, AlertVersion] = {}
     for chunk in in_chunks(alert_ids):
-        rows = session.connection().execute(select(*columns).where(AlertRow.id.in_(chunk))).all()
-        found |= {row[0]: AlertVersion(*row) for row in rows}
+        cursor = session.connection().execute(select(*columns).where(AlertRow.id.in_(chunk))).cursor
+        assert cursor is not None, "it returns rows"
+        found |= {row[0]: AlertVersion(*row) for row in iter(cursor.fetchone, None)}
     return found
 
 
