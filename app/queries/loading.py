@@ -69,7 +69,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     queries = engine.with_consumed(known)
     infos = {}
     for query in queries:
-        told = with_parameters(runbook.get(query.name, ""), query, texts[query.name])
+        told = with_parameters(runbook.get(query.name, ""), query)
         info = describe(query, told, group_gap_ms)
         if (severity := settings.severities.get(query.name)) is not None:
             problems += _needless_severity(query.name, info, severity)

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from app.alerting.text import plain
-from app.durations import format_duration, format_size, parse_duration_ms
+from app.durations import format_duration, format_size
 
 if TYPE_CHECKING:
     from engine import CompiledQuery
 
 
-def with_parameters(runbook: str, query: CompiledQuery, text: str) -> str:
+def with_parameters(runbook: str, query: CompiledQuery) -> str:
     """`factor` in backquotes becomes `factor` (3) where a parameter of the query is named for the first time.
 
-    `text` is the query's: a default that has a unit of time there makes the value a duration.
+    A default that is written with a unit of time makes the value a duration.
     """
+    durations = {default.name for default in query.resolved.query.parameters if default.is_duration}
     for name, value in query.resolved.parameters.items():
         if (named := f"`{name}`") in runbook:
-            runbook = runbook.replace(named, f"{named} ({_shown(name, value, text)})", 1)
+            runbook = runbook.replace(named, f"{named} ({_shown(name, value, name in durations)})", 1)
     return runbook
 
 
-def _shown(name: str, value: float | str, text: str) -> str:
+def _shown(name: str, value: float | str, is_duration: bool) -> str:
     if isinstance(value, str):
         return plain(value)
-    if _is_duration(name, text):
+    if is_duration:
         return format_duration(value)
     return format_size(value) if name.endswith("_bytes") else f"{value:,}"
-
-
-def _is_duration(name: str, text: str) -> bool:
-    written = re.search(rf"\b{re.escape(name)}[ \t]*==?[ \t]*([0-9.]+[ \t]*[A-Za-z]+)", text)
-    if written is None:
-        return False
-    try:
-        parse_duration_ms(written[1])
-    except ValueError:  # a word behind a number: the next clause
-        return False
-    return True
 
 
 __all__ = ["with_parameters"]

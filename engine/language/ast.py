@@ -294,6 +294,8 @@ class Default:
 
     name: str
     value: int | float | str
+    is_duration: bool = field(default=False, compare=False)
+    """Whether it is written with a unit of time; the value is milliseconds then."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

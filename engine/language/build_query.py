@@ -217,10 +217,12 @@ def _parameters(clause: Branch, source: Source) -> Fields:
             raise source.syntax_error(op, f"found {op} after {name}", "name = value")
         if name in defaults:
             raise source.syntax_error(name, f"two defaults for the parameter {name}", "one default each")
-        value = build_expression(_branches(branch)[0], source)
+        (written,) = _branches(branch)
+        value = build_expression(written, source)
         assert isinstance(value, Literal)
         assert value.value is not None  # the grammar allows no NULL here
-        defaults[str(name)] = Default(str(name), value.value, span_of(branch))
+        is_duration = written.data == "duration_value"
+        defaults[str(name)] = Default(str(name), value.value, is_duration, span_of(branch))
     return {"parameters": tuple(defaults.values())}
 
 
