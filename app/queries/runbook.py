@@ -16,7 +16,7 @@ def with_parameters(runbook: str, query: CompiledQuery) -> str:
 
     A default that is written with a unit of time makes the value a duration.
     """
-    durations = {default.name for default in query.resolved.query.parameters if default.is_duration}
+    durations = query.resolved.durations
     for name, value in query.resolved.parameters.items():
         if (named := f"`{name}`") in runbook:
             runbook = runbook.replace(named, f"{named} ({_shown(name, value, name in durations)})", 1)

@@ -51,6 +51,8 @@ class ResolvedQuery:
     reading: tuple[Reading, ...]
     return_types: tuple[AttributeType, ...]
     warnings: tuple[str, ...] = ()
+    durations: frozenset[str] = frozenset()
+    """Parameters whose default is written with a unit of time: their values are milliseconds."""
 
     @property
     def within_ms(self) -> int | None:
@@ -144,6 +146,7 @@ def resolve(
             plain, scope, TypeChecker(scope, schema, checked, True, aggregates), _kinds_of(key, schema)
         ),
         warnings=unsatisfiable_predicates(plain, scope, schema, reading, checked, tuple(aggregates)),
+        durations=_durations(query),
     )
 
 
@@ -168,7 +171,12 @@ def _resolve_trends(
         variables=scope,
         reading=(),
         return_types=_check_results(plain, scope, results, {}),
+        durations=_durations(query),
     )
+
+
+def _durations(query: Query) -> frozenset[str]:
+    return frozenset(default.name for default in query.parameters if default.is_duration)
 
 
 def _plain(query: Query, values: Mapping[str, Value], checked: Checked) -> Query:
