@@ -26,6 +26,11 @@ class QueryInfo:
     """RETURN values that tell alerts apart, beside the partition key."""
     runbook: str = ""
     within_ms: int | None = None
+    """How far apart the events that decide a match may be; None: that is not known in time."""
+    keep_ms: int = 0
+    """The same of windows in time alone: for so long an event may be bound, where nothing counts events."""
+    within_events: int | None = None
+    """WITHIN n EVENTS: so many."""
     types: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     """RETURN values that are numbers."""
