@@ -44,6 +44,8 @@ class QueryInfo:
     """Names the query in the ids of its matches, see engine.match_id."""
     depth: int = 0
     """How many queries of which each uses the matches of the next stand below it."""
+    uses: frozenset[str] = frozenset()
+    """The queries whose matches it binds or negates."""
     binds: frozenset[str] = frozenset()
     """Of an incident: the queries whose alerts are part of it where it binds matches of theirs."""
 

@@ -202,7 +202,7 @@ def assemble(
         matcher = new_matcher()
         with unbounded(matcher):
             matches = matcher.process(events, watermark_ms)
-        return matcher, matches
+        return matcher, [*matches, *matcher.take_silent()]
 
     judgeable = judgeable_types(event_table(), sources)
     of_source = {spec.name: spec.types_of_histories for spec in SPECS if spec.types_of_histories}

@@ -194,6 +194,7 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         onset=query.resolved.query.onset,
         match_hash=query.hash,
         depth=query.depth,
+        uses=frozenset(producer.name for producer in query.producers),
         binds=_bound(query),
     )
 

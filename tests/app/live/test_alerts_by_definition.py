@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import engine
 from app.alerting.recording.options import AlertingOptions
+from app.live.bound_matches import BoundMatches
 from app.live.recent import RecentEvents, last_events, longest_windows
 from app.queries.loading import describe
 from app.store import Store, open_store
@@ -58,7 +59,8 @@ class Clauses:
 
 @dataclass(frozen=True)
 class Case:
-    """`rows` come at `arrivals`, those of `copied` from a second source as well; `steps` and `restarts`: times."""
+    """`rows` come at `arrivals`, those of `copied` from a second source as well; `steps` and `restarts`: times.
+    `lower`: a query whose matches the other one may use."""
 
     query: str
     clauses: Clauses
@@ -68,15 +70,16 @@ class Case:
     restarts: frozenset[int] = frozenset()
     copied: frozenset[int] = frozenset()
     most_alerts: int = 64
+    lower: str = ""
 
     @property
-    def text(self) -> str:
-        return f"{self.query}\n{self.clauses}"
+    def texts(self) -> dict[str, str]:
+        return {"q": f"{self.query}\n{self.clauses}", **({"low": self.lower} if self.lower else {})}
 
     def __repr__(self) -> str:
         rows = (f"{at} {row}" for at, row in zip(self.arrivals, self.rows, strict=True))
         last = f"steps {self.steps} restarts {sorted(self.restarts)} copied {sorted(self.copied)} {self.most_alerts}"
-        return "\n".join([self.text, *rows, last])
+        return "\n".join([*self.texts.values(), *rows, last])
 
 
 class Follower:
@@ -171,12 +174,11 @@ class Expected:
         return [row.values[name] for role, name in self.clauses.hosts if role == "SUSPECT" and row.values[name]]
 
 
-def by_definition(rows: Sequence[engine.ReferenceRow], case: Case) -> list[Row]:
+def by_definition(rows: Sequence[engine.ReferenceRow], events: Mapping[str, Row], case: Case) -> list[Row]:
     by_key: dict[str, list[tuple[Row, engine.ReferenceRow]]] = {}
     for row in rows:
         key = {**dict(row.key), **({case.clauses.per: row.values[case.clauses.per]} if case.clauses.per else {})}
         by_key.setdefault(repr(sorted(key.items())), []).append((key, row))
-    events = {row["event_id"]: row for row in case.rows}
     found = []
     for members in by_key.values():
         episodes: list[list[engine.ReferenceRow]] = []
@@ -212,8 +214,8 @@ def _written(value: Any) -> str:
 @contextmanager
 def _process(case: Case, folder: Path, now_ms: int) -> Iterator[tuple[Store, Process]]:
     """A life of the process: the query is read again."""
-    (query,) = engine.compile_queries({"q": case.text}, SCHEMA)
-    info = describe(query, "", 1)
+    queries = engine.compile_queries(case.texts, SCHEMA)
+    infos = {query.name: describe(query, "", 1) for query in queries}
     arriving = list(zip(case.arrivals, case.rows, strict=True))
     with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
         process = start(
@@ -222,13 +224,14 @@ def _process(case: Case, folder: Path, now_ms: int) -> Iterator[tuple[Store, Pro
             [],
             now_ms=now_ms,
             timeout_ms=10**6,
-            alerting=AlertingOptions({"q": info}, {"ops": receiver()}, 200, 10**15),
+            alerting=AlertingOptions(infos, {"ops": receiver()}, 200, 10**15),
             recent=RecentEvents(
-                longest_windows([(info.types, info.keep_ms)]),
-                last=last_events([(info.types, info.key, info.within_events)]),
+                longest_windows((info.types, info.keep_ms) for info in infos.values()),
+                last=last_events((info.types, info.key, info.within_events) for info in infos.values()),
             ),
-            matcher=engine.Engine([query], SCHEMA, limits=engine.Limits(possibilities=True)),
+            matcher=engine.Engine(queries, SCHEMA, limits=engine.Limits(possibilities=True)),
             collectors=[Follower("yarn_rest", arriving), Follower("job_history", [arriving[i] for i in case.copied])],
+            bound_matches=BoundMatches(infos),
         )
         process.pipeline.most_alerts = case.most_alerts
         yield store, process
@@ -250,7 +253,7 @@ def stored(case: Case, folder: Path) -> list[Row]:
                 while process.pipeline.is_behind:
                     process.pipeline.step(now_ms)
     with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
-        alerts = [alert for alert in store.alerts() if alert.merged_into is None]
+        alerts = [alert for alert in store.alerts() if alert.query == "q" and alert.merged_into is None]
         told = Counter(message.state for message in store.notifications())
         assert all(alert.state == "resolved" for alert in alerts)
         assert min(told["firing"], told["resolved"]) >= len(alerts)
@@ -276,9 +279,18 @@ def content(store: Store, alert_id: str) -> Row:
 
 def check(case: Case, folder: Path) -> int:
     """Compare; returns how many alerts there are. Raises QueryError for what is not evaluated."""
-    (query,) = engine.compile_queries({"q": case.text}, SCHEMA)
-    rows = engine.reference_cascade([query.resolved], EventBatch.from_rows(case.rows, SCHEMA))["q"]
-    expected = by_definition(rows, case)
+    queries = {query.name: query for query in engine.compile_queries(case.texts, SCHEMA)}
+
+    def identify(query: engine.ResolvedQuery, row: engine.ReferenceRow) -> str:
+        return engine.match_id(query.name, queries[query.name].hash, row.key, row.window, row.bindings)
+
+    stream = EventBatch.from_rows(case.rows, SCHEMA)
+    rows = engine.reference_cascade([query.resolved for query in queries.values()], stream, identify=identify)
+    events = {row["event_id"]: row for row in case.rows}
+    for row in rows.get("low", ()):
+        times = {"t_lo_ms": row.first_lo_ms, "t_hi_ms": row.last_hi_ms}
+        events[identify(queries["low"].resolved, row)] = {"type": "low", **times, **row.values}
+    expected = by_definition(rows["q"], events, case)
     found = stored(case, folder)
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
@@ -303,6 +315,11 @@ _PATTERNS = st.sampled_from(
 _KEYS = st.sampled_from(["", "{ [k] }", "{ [k] }", "{ [k] AND [j] }"])
 _WINDOWS = st.sampled_from(["6", "15", "15 SLIDE 5", "10 OPEN ON x > 1", "3 EVENTS", "5 EVENTS"])
 _FORMS = st.sampled_from(["", "", "OUTPUT SETS", "OUTPUT NON_OVERLAPPING", "SELECT FIRST", "CONSUME a"])
+_LOWER = st.builds(
+    "PATTERN {}\nWHERE skip_till_any_match {{ [k] AND [j] }}\nWITHIN 9\nRETURN a.x AS x, a.y AS y, a.s AS s{}".format,
+    st.sampled_from(["SEQ(A a)", "SEQ(A a, !C c)", "SEQ(A a, B b)"]),
+    st.sampled_from(["", "\nALERT info 'low'", "\nREPORT 'low'"]),
+)
 _CLAUSES = st.builds(
     Clauses,
     per=st.sampled_from([None, None, "ss", "jj"]),
@@ -350,7 +367,11 @@ def cases(draw: st.DrawFn) -> Case:
     form, within = draw(_FORMS), draw(_WINDOWS)
     if "EVENTS" in within and "!C c)" in pattern:  # what waits for further events is never decided
         within = "15"
-    query = f"PATTERN {pattern}\nWHERE {strategy} {draw(_KEYS)}\nWITHIN {within}\n{form}\nRETURN {values}"
+    lower, certain = "", ""
+    if draw(st.booleans()):
+        lower = draw(_LOWER)
+        pattern, certain = pattern.replace("A a", "low a"), "CERTAIN_ABOVE 0.3"
+    query = f"PATTERN {pattern}\nWHERE {strategy} {draw(_KEYS)}\nWITHIN {within}\n{form}\n{certain}\nRETURN {values}"
     rows = draw(_events())
     if strategy != "skip_till_any_match" or "EVENTS" in query:  # others are left out
         rows = [{**row, "t_hi_ms": row["t_lo_ms"]} for row in rows]
@@ -364,6 +385,7 @@ def cases(draw: st.DrawFn) -> Case:
         frozenset(draw(st.lists(st.sampled_from([*steps, *OVER_MS]), max_size=3))),
         frozenset(draw(st.lists(st.integers(0, len(rows) - 1), max_size=3))),
         draw(st.sampled_from([1, 2, 64])),
+        lower,
     )
 
 
@@ -388,3 +410,32 @@ def test_windows_of_events_show_what_began_long_before(tmp_path: Path) -> None:
     clauses = Clauses(onset="a", hosts=(("SUSPECT", "sa"),))
     case = Case(query, clauses, rows, [row["t_lo_ms"] for row in rows], range(0, 75, 5), frozenset({20, 55}))
     assert check(case, tmp_path) == 2
+
+
+def test_alerts_show_the_matches_of_other_queries_that_they_bind(tmp_path: Path) -> None:
+    """Whether these are there for others alone or not."""
+    rows = [
+        {
+            "event_id": f"e{t}",
+            "type": kind,
+            "t_lo_ms": t,
+            "t_hi_ms": t,
+            "k": "p",
+            "j": 1,
+            "x": t,
+            "y": 0.5,
+            "s": f"n{t}",
+        }
+        for t, kind in [(1, "A"), (4, "B"), (40, "B")]
+    ]
+    lower = (
+        "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 9 RETURN a.x AS x, a.y AS y, a.s AS s, a.j AS j"
+    )
+    query = "PATTERN SEQ(low a, B b) WHERE skip_till_any_match { [k] } WITHIN 50 RETURN " + (
+        "a.x AS ax, b.x AS bx, b.y AS yy, b.s AS ss, a.s AS sa, a.j AS jj"
+    )
+    for told in ("", " ALERT info 'low'", " REPORT 'low'"):
+        clauses = Clauses(onset="a", hosts=(("SUSPECT", "sa"),))
+        arrivals = [row["t_lo_ms"] for row in rows]
+        case = Case(query, clauses, rows, arrivals, range(0, 75, 5), frozenset({20, 55}), lower=lower + told)
+        assert check(case, tmp_path / f"told{told[:3]}") == 1
