@@ -1,9 +1,8 @@
 """Matches that alerts may bind: what each is as evidence, and to which alert it belongs, which incidents ask.
 
 They are kept for as long as an alert may still come of them, in panes: one that is open takes those of each step; a
-full one is sealed and never changes again, so that
-a checkpoint writes it once. A pane of which less than half may still be bound is dissolved, and what is left of it goes
-through the open one once more.
+full one is sealed and never changes again, so that a checkpoint writes it once. A pane of which less than half may
+still be bound is dissolved, and what is left of it goes through the open one once more.
 """
 
 from __future__ import annotations
