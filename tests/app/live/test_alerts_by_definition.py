@@ -389,7 +389,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_drawn_alerts_are_those_of_all_matches(tmp_path_factory: Any, case: Case) -> None:
     try:
