@@ -26,6 +26,11 @@ class QueryInfo:
     """RETURN values that tell alerts apart, beside the partition key."""
     runbook: str = ""
     within_ms: int | None = None
+    """How far apart the events that decide a match may be; None: that is not known in time."""
+    keep_ms: int = 0
+    """The same of windows in time alone: for so long an event may be bound, where nothing counts events."""
+    within_events: int | None = None
+    """WITHIN n EVENTS: so many."""
     types: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     """RETURN values that are numbers."""
@@ -39,6 +44,8 @@ class QueryInfo:
     """Names the query in the ids of its matches, see engine.match_id."""
     depth: int = 0
     """How many queries of which each uses the matches of the next stand below it."""
+    uses: frozenset[str] = frozenset()
+    """The queries whose matches it binds or negates."""
     binds: frozenset[str] = frozenset()
     """Of an incident: the queries whose alerts are part of it where it binds matches of theirs."""
 

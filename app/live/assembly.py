@@ -30,7 +30,7 @@ from app.live.ordering.order import Order
 from app.live.ordering.watermarks import Watermarks
 from app.live.overload import LatencyBound, ReleaseTimes
 from app.live.pipeline import Matcher, Pipeline
-from app.live.recent import RecentEvents, longest_windows
+from app.live.recent import RecentEvents, last_events, longest_windows
 from app.live.source_book import SourceBook
 from app.live.sources import ConfiguredSource, build_derivation, build_sources, source_ranks
 from app.process.private import private_folder
@@ -202,7 +202,7 @@ def assemble(
         matcher = new_matcher()
         with unbounded(matcher):
             matches = matcher.process(events, watermark_ms)
-        return matcher, matches
+        return matcher, [*matches, *matcher.take_silent()]
 
     judgeable = judgeable_types(event_table(), sources)
     of_source = {spec.name: spec.types_of_histories for spec in SPECS if spec.types_of_histories}
@@ -232,7 +232,10 @@ def assemble(
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),
-        recent=RecentEvents(longest_windows((info.types, info.within_ms) for info in infos)),
+        recent=RecentEvents(
+            longest_windows((info.types, info.keep_ms) for info in infos),
+            last=last_events((info.types, info.key, info.within_events) for info in infos),
+        ),
         bound_matches=BoundMatches(queries.infos),
         alerting=alerting_options(settings, queries),
         store=store,

@@ -1,8 +1,8 @@
-"""Matches that incidents may bind: to which alert each belongs, for as long as an incident may still come of it.
+"""Matches that alerts may bind: what each is as evidence, and to which alert it belongs, which incidents ask.
 
-They are kept in panes: one that is open takes those of each step; a full one is sealed and never changes again, so that
-a checkpoint writes it once. A pane of which less than half may still be bound is dissolved, and what is left of it goes
-through the open one once more.
+They are kept for as long as an alert may still come of them, in panes: one that is open takes those of each step; a
+full one is sealed and never changes again, so that a checkpoint writes it once. A pane of which less than half may
+still be bound is dissolved, and what is left of it goes through the open one once more.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Pane:
 
 
 class BoundMatches:
-    """The matches of the queries whose alerts can be part of incidents."""
+    """The matches of the queries that queries with alerts use."""
 
     def __init__(
         self, queries: Mapping[str, QueryInfo], *, pane_matches: int = PANE_MATCHES, most_matches: int = MOST_MATCHES
@@ -74,9 +74,10 @@ class BoundMatches:
         """`pane_matches`: a pane of so many is sealed; `most_matches`: so many are kept, about."""
         self._queries = queries
         self._pane_matches, self._most_matches = pane_matches, most_matches
+        self._of_alerts = frozenset[str]().union(*(info.binds for info in queries.values()))
         self._keep_ms: dict[str, int] = {}
         for info in queries.values():
-            for name in info.binds:
+            for name in () if info.is_report else info.uses | info.binds:
                 reach_ms = FOREVER_MS if info.within_ms is None else info.within_ms
                 self._keep_ms[name] = max(self._keep_ms.get(name, 0), reach_ms)
         self._open: dict[str, _Known] = {}
@@ -123,9 +124,9 @@ class BoundMatches:
         self.add(matches, watermark_ms)
 
     def find(self, match_id: str) -> BoundMatch | None:
-        """The match of this id; None: it is not kept."""
+        """The match of this id, of a query whose alerts can be part of incidents; None: there is none that is kept."""
         known = self._find(match_id)
-        return None if known is None else known.match
+        return None if known is None or known.match.query not in self._of_alerts else known.match
 
     def lookup(self, match_ids: Sequence[str]) -> dict[str, KnownEvent]:
         """The matches of these ids as events, by id: the evidence of an incident."""

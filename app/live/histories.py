@@ -30,12 +30,17 @@ class FreshMatcher(Protocol):
         """Matches that are decided at the watermark."""
         ...
 
+    def take_silent(self) -> Sequence[Match]:
+        """Those of queries that are there for others alone, of the last call."""
+        ...
+
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a history gave."""
+    """What a history gave; `silent`: matches of queries that are there for others alone."""
 
     matches: Sequence[Match]
+    silent: Sequence[Match]
     events: EventBatch
 
     def lookup(self, event_ids: Sequence[str]) -> Mapping[str, KnownEvent]:
@@ -55,7 +60,7 @@ class HistoryReplay:
         events = apart(whole_job(history, seen))
         matcher = self.new_matcher(history.source)
         matches = () if matcher is None else matcher.process(events, FOREVER_MS)
-        return Replayed(matches, events)
+        return Replayed(matches, () if matcher is None else matcher.take_silent(), events)
 
 
 def whole_job(history: FinishedHistory, seen: EventBatch) -> EventBatch:

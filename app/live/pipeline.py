@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from itertools import chain
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -64,6 +65,10 @@ class Matcher(Protocol):
 
     def process(self, batch: EventBatch, watermark_ms: int) -> Sequence[Match]:
         """Matches that are decided at the watermark."""
+        ...
+
+    def take_silent(self) -> Sequence[Match]:
+        """Those of queries that are there for others alone, of the last call."""
         ...
 
     def save(self) -> dict[str, pa.Table]:
@@ -156,7 +161,7 @@ class Pipeline:
     batch: BatchSize = field(default_factory=lambda: BatchSize(MOST_ALERTS, _LEAST_ALERTS))
     """How many of them now."""
     bound_matches: BoundMatches = field(default_factory=lambda: BoundMatches({}))
-    """Matches that incidents may still bind."""
+    """Matches that incidents and other alerts may still bind."""
     unstored: Unstored | None = None
     """What the last step has found and not yet stored."""
     _is_settled: bool = False
@@ -216,7 +221,7 @@ class Pipeline:
         self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows, goes_on=was_behind)
         self._at("match")
         matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
-        n_unbound = self.bound_matches.add(matches, ordered.watermark_ms)
+        n_unbound = self.bound_matches.add(chain(matches, self.matcher.take_silent()), ordered.watermark_ms)
         missing_ms, find = missing_until_ms(self.matcher), self.bound_matches.find
         found = found_in(matches, self.alerting.queries, LIVE, missing_until_ms=missing_ms, find=find)
         histories = [self._replayed(history) for history in ordered.histories]
@@ -316,7 +321,7 @@ class Pipeline:
         replayed = self.histories.replay(history, self.recent.events)
         self.part_ended()
         bound = BoundMatches(self.alerting.queries)
-        bound.add(replayed.matches, FOREVER_MS)
+        bound.add(chain(replayed.matches, replayed.silent), FOREVER_MS)
         found = found_in(replayed.matches, self.alerting.queries, HISTORY, find=bound.find)
         return OfHistory(history, found, lambda ids: {**replayed.lookup(ids), **bound.lookup(ids)})
 
@@ -477,8 +482,8 @@ def _left_out_of_incidents(n_matches: int) -> list[NewProblem]:
     if not n_matches:
         return []
     message = (
-        f"{n_matches:,} matches that incidents might have bound are no longer kept, to make room for newer ones; their "
-        "alerts are told by themselves"
+        f"{n_matches:,} matches that incidents or other alerts might have bound are no longer kept, to make room for "
+        "newer ones; their alerts are told by themselves, and alerts that bind them do not show them"
     )
     return [NewProblem("pipeline", "incidents", "matches_left_out", message)]
 

@@ -4,30 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.alerting.recording.evidence import KnownEvent, storable_origin, storable_raw
-from engine.events import FOREVER_MS, HEADER_NAMES, EventBatch
+from engine.events import FOREVER_MS, HEADER_NAMES, BoolArray, EventBatch
+
+MOST_LAST_EVENTS = 100_000
+"""Of the last events of all values of a key so many are kept, the latest: values are forgotten by nothing else."""
 
 
-def longest_windows(queries: Iterable[tuple[frozenset[str], int | None]]) -> dict[str, int]:
+class LastEvents(NamedTuple):
+    """The last `n` events of these types for each value of a key: those that a window of n events may still hold.
+
+    Events that lack an attribute of the key are counted by what they have: of the last n events of a partition those
+    with the same part of the key are among the last n of these.
+    """
+
+    types: frozenset[str]
+    key: tuple[str, ...]
+    n: int
+
+    def among(self, events: EventBatch) -> BoolArray:
+        """Which of the events these are, bool (n,)."""
+        found = np.zeros(len(events), np.bool_)
+        wanted = pc.is_in(events.strings("type"), value_set=pa.array(sorted(self.types), pa.string()))
+        rows = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        group = np.zeros(len(rows), np.int64)
+        for name in filter(events.has, self.key):
+            values = events.table.column(name).take(pa.array(rows)).combine_chunks()
+            codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy()
+            group = np.unique(group * (len(rows) + 1) + codes, return_inverse=True)[1]
+        by_group = np.lexsort((events.t_lo_ms[rows], group))
+        ends = np.searchsorted(group[by_group], group[by_group], side="right")
+        last = np.sort(rows[by_group[ends - np.arange(len(rows)) <= self.n]])
+        if len(last) > MOST_LAST_EVENTS:
+            last = last[np.argsort(events.t_lo_ms[last], kind="stable")[-MOST_LAST_EVENTS:]]
+        found[last] = True
+        return found
+
+
+def last_events(queries: Iterable[tuple[frozenset[str], tuple[str, ...], int | None]]) -> list[LastEvents]:
+    """What is kept for queries with windows of events: (types, key, n), n None for others; one for each key."""
+    by_key: dict[tuple[str, ...], LastEvents] = {}
+    for types, key, n in queries:
+        if n is not None:
+            known = by_key.get(key, LastEvents(frozenset(), key, 0))
+            by_key[key] = LastEvents(known.types | types, key, max(known.n, n))
+    return list(by_key.values())
+
+
+def longest_windows(queries: Iterable[tuple[frozenset[str], int]]) -> dict[str, int]:
     """How long events of each type can be part of a match: the longest WITHIN of the queries that read it (ms)."""
     longest: dict[str, int] = {}
     for types, within_ms in queries:
         for event_type in types:
-            longest[event_type] = max(longest.get(event_type, 0), within_ms or 0)
+            longest[event_type] = max(longest.get(event_type, 0), within_ms)
     return longest
 
 
 class RecentEvents:
     """Released events, for as long as a match may still bind them."""
 
-    def __init__(self, keep_ms: Mapping[str, int], slack_ms: int = 0) -> None:
-        """`keep_ms`: per event type, after the watermark has passed the event's end; other types are not kept."""
+    def __init__(self, keep_ms: Mapping[str, int], slack_ms: int = 0, last: Sequence[LastEvents] = ()) -> None:
+        """`keep_ms`: per event type, after the watermark has passed the event's end; other types are not kept.
+        `last`: those of these types that are kept longer."""
+        self._last = last
         self._keep_ms = {event_type: duration + slack_ms for event_type, duration in keep_ms.items()}
         self._events = EventBatch.empty()
         self._watermark_ms = -FOREVER_MS
@@ -57,6 +102,8 @@ class RecentEvents:
         keep_ms = np.array([self._keep_ms.get(name, -1) for name in types.dictionary.to_pylist()], np.int64)
         last_ms = self._events.t_hi_ms + keep_ms[types.indices.to_numpy()]
         alive = last_ms >= self._watermark_ms
+        for last in self._last:
+            alive |= last.among(self._events)
         if not alive.all():
             self._events = self._events.where(alive)
 

@@ -186,6 +186,8 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         per=() if notice is None else notice.per,
         runbook=runbook,
         within_ms=query.reach_ms if query.reach_ms < FOREVER_MS else None,
+        keep_ms=_reach_in_time_ms(query),
+        within_events=query.resolved.query.within_events,
         types=query.read_types,
         numbers=_numbers(query),
         shown=query.resolved.query.shown,
@@ -193,8 +195,15 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         onset=query.resolved.query.onset,
         match_hash=query.hash,
         depth=query.depth,
+        uses=frozenset(producer.name for producer in query.producers),
         binds=_bound(query),
     )
+
+
+def _reach_in_time_ms(query: CompiledQuery) -> int:
+    """`CompiledQuery.reach_ms` with windows of events as if they had no length."""
+    own = query.plan.within_ms if query.resolved.query.within_events is None else 0
+    return min(FOREVER_MS, own + max(map(_reach_in_time_ms, query.producers), default=0))
 
 
 def _bound(query: CompiledQuery) -> frozenset[str]:

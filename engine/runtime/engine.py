@@ -77,10 +77,10 @@ class Engine:
 
     `process` buffers what the watermark has not passed yet. Queries that use the matches of others come after these,
     with a watermark of their own (see `engine.runtime.cascade`); rows of a query that is there for others alone
-    (`CompiledQuery.is_silent`) are not returned. Events before an earlier watermark are late: counted in
-    `n_late` and handed out by `take_late`. Events that cannot take part (see `engine.admission.admit`; for one query:
-    longer than its window) are left out: counted in `n_refused` and `QueryStatistics.n_too_long`, and handed out by
-    `take_refused`.
+    (`CompiledQuery.is_silent`) are not returned: `take_silent` has them. Events before an earlier watermark are late:
+    counted in `n_late` and handed out by `take_late`. Events that cannot take part (see `engine.admission.admit`; for
+    one query: longer than its window) are left out: counted in `n_refused` and `QueryStatistics.n_too_long`, and handed
+    out by `take_refused`.
 
     A query that turns out, by its events, to be one that its runtime does not evaluate makes `process` raise.
     With `on_failure` it does not stop the others: the callback gets the query's name and the error, and the query
@@ -154,6 +154,7 @@ class Engine:
         self._comes_whole = True
         """Whether the last batch was released as it came: then the next one may be too."""
         self._late: list[EventBatch] = []
+        self._silent: Sequence[MatchRow] = ()
         self._aside = Aside()
         self.overload = None if overload is None else overload(self._by_name)
 
@@ -181,6 +182,7 @@ class Engine:
         else:
             rows = self._steps_within_bound(self.overload, released, released_s)
         returned = [rows[query.name] for query in self.queries if not query.is_silent]
+        self._silent = joined_rows([rows[query.name] for query in self.queries if query.is_silent])
         if self._sink is None:
             return joined_rows(returned)
         for part in returned:
@@ -190,6 +192,11 @@ class Engine:
     def finish(self) -> Sequence[MatchRow]:
         """The stream has ended: what waits is decided."""
         return self.process(EventBatch.empty(), FOREVER_MS)
+
+    def take_silent(self) -> Sequence[MatchRow]:
+        """The rows of queries that are there for others alone, decided by the last `process`: what others bind."""
+        rows, self._silent = self._silent, ()
+        return rows
 
     def take_late(self) -> EventBatch:
         """The late events since the last call."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +22,7 @@ from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.kept import Kept
 from app.live.clock_skew import apart
 from app.live.ordering.deduplicate import Deduplicator
-from app.live.recent import longest_windows, lookup
+from app.live.recent import last_events, longest_windows, lookup
 from app.shedding.losses import OverloadOf, unbounded
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
@@ -105,7 +106,8 @@ class Bucket:
         )
         self._bound = BucketBound(self._engine)
         self._counted_by_driver = frozenset(of.name for of in group.limited)
-        self._keep_ms = longest_windows((info.types, info.within_ms) for info in group.infos)
+        self._keep_ms = longest_windows((info.types, info.keep_ms) for info in group.infos)
+        self._last = last_events((info.types, info.key, info.within_events) for info in group.infos)
         self._panes: dict[int, EventBatch] = {}
         self._before: dict[str, engine.QueryStatistics] = {}
 
@@ -212,9 +214,22 @@ class Bucket:
             self._panes[last + 1] = kept
 
     def _expire(self) -> None:
-        """Panes go when no match may bind any of their events: what the watermark of the call before had passed."""
+        """Panes go when no match may bind any of their events: what the watermark of the call before had passed. One
+        of which windows of events hold less than half is cut down to that."""
         before_ms = self._engine.watermark_ms
-        self._panes = {number: pane for number, pane in self._panes.items() if self._last_ms(pane) >= before_ms}
+        passed = {number for number, pane in self._panes.items() if self._last_ms(pane) < before_ms}
+        if not passed:
+            return
+        recent, kept, at = self._recent(), dict(self._panes), 0
+        alive = np.zeros(len(recent), np.bool_)
+        for last in self._last:
+            alive |= last.among(recent)
+        for number, pane in self._panes.items():
+            of_pane = alive[at : at + len(pane)]
+            at += len(pane)
+            if number in passed and 2 * of_pane.sum() < len(pane):
+                kept[number] = pane.where(of_pane)
+        self._panes = {number: pane for number, pane in kept.items() if len(pane)}
 
     def _last_ms(self, pane: EventBatch) -> int:
         types = pane.strings("type").dictionary_encode()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.live.intake import IntakeQueue, Source
 from app.live.ordering.watermarks import NEVER_MS, Watermarks
-from app.live.recent import RecentEvents, longest_windows
+from app.live.recent import LastEvents, RecentEvents, last_events, longest_windows
 from collectors.base import Collected
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import batch, event
@@ -67,7 +68,7 @@ def test_after_a_restart_sources_get_their_time_to_be_heard_again() -> None:
 
 
 def test_the_longest_window_of_each_type_counts() -> None:
-    queries = [(frozenset({"A", "B"}), 10), (frozenset({"B"}), 30), (frozenset({"C"}), None)]
+    queries = [(frozenset({"A", "B"}), 10), (frozenset({"B"}), 30), (frozenset({"C"}), 0)]
     assert longest_windows(queries) == {"A": 10, "B": 30, "C": 0}
 
 
@@ -142,3 +143,26 @@ def test_the_queue_gives_everything_once_in_order() -> None:
     assert len(queue) == 2
     assert [intake.polled_ms for intake in queue.drain()] == [1, 2]
     assert queue.drain() == []
+
+
+def test_the_last_events_of_each_value_of_a_key_are_kept() -> None:
+    """Those without an attribute of the key are counted by what they have."""
+    last = LastEvents(frozenset({"MapEnd", "JobStart"}), ("job_id", "task_id"), 2)
+    rows = [event(f"e{t}", t, task_id=task, job_id="j") for t, task in enumerate("abaaab")]
+    rows += [event(f"s{t}", t, "JobStart", job_id="j") for t in (7, 8, 9)]
+    rows += [event("n1", 3, "NodeLost"), event("e10", 0, task_id="c", job_id="j"), event("e11", 0, task_id=None)]
+    kept = {"e1", "e3", "e4", "e5", "s8", "s9", "e10", "e11"}
+    found = batch(*rows)
+    assert set(found.where(last.among(found)).strings("event_id").to_pylist()) == kept
+    recent = RecentEvents({"MapEnd": 0, "JobStart": 0, "NodeLost": 0}, last=[last])
+    recent.add(found, 100)
+    recent.add(EventBatch.empty(), 200)
+    assert set(recent.events.strings("event_id").to_pylist()) == kept
+    with patch("app.live.recent.MOST_LAST_EVENTS", 3):
+        recent.add(EventBatch.empty(), 300)
+    assert set(recent.events.strings("event_id").to_pylist()) == {"e5", "s8", "s9"}
+
+
+def test_of_windows_of_events_over_one_key_the_longest_counts() -> None:
+    queries = [(frozenset({"A"}), ("k",), 3), (frozenset({"B"}), ("k",), 5), (frozenset({"C"}), (), None)]
+    assert last_events(queries) == [LastEvents(frozenset({"A", "B"}), ("k",), 5)]
