@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.kernels.columns.partitions import order_by_partition
 from engine.kernels.programs.opcodes import COLUMN, MAX_STACK, TRUE
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import derive
@@ -363,12 +364,12 @@ class TrendIntake:
         partition = self._partitions(coming.key)
         if len(self.keys) == 1:
             return _Placed(np.arange(len(coming)), partition, states, coming.t_ms, coming.order)
-        # Small numbers are sorted digit by digit, which keeps the order of what is equal.
-        digits = next((kind for kind in (np.uint8, np.uint16) if len(self.keys) <= np.iinfo(kind).max + 1), np.int64)
-        rows = np.argsort(partition.astype(digits), kind="stable")
-        t_ms = coming.t_ms[rows]
+        n_of = np.bincount(partition, minlength=len(self.keys))
+        rows, t_ms = np.empty(len(coming), np.int64), np.empty(len(coming), np.int64)
+        earlier = np.require(coming.t_ms, requirements="W")  # as kernels are compiled
+        order_by_partition(partition, earlier, np.cumsum(n_of) - n_of, rows, t_ms)
         order = t_ms if coming.order is coming.t_ms else coming.order[rows]
-        partition = np.repeat(np.arange(len(self.keys)), np.bincount(partition, minlength=len(self.keys)))
+        partition = np.repeat(np.arange(len(self.keys)), n_of)
         return _Placed(rows, partition, states if (states == states[0]).all() else states[rows], t_ms, order)
 
     def _placed_alike(self, coming: Candidates, stream: StreamColumns) -> _Placed:
