@@ -71,9 +71,13 @@ _TRENDS = (
     "PATTERN A+ WHERE A.x + NEXT(A).x > 2 WITHIN 30 SLIDE 9 RETURN MIN(A.x), AVG(A.n)",
     "PATTERN A+ WHERE skip_till_next_match { A.x < NEXT(A).x } WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
 )
-_INDEXED_TRENDS = "PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 4000 SLIDE 4000 RETURN SUM(A.x)"
+_MANY_TRENDS = (
+    "PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 4000 SLIDE 4000 RETURN SUM(A.x)",
+    "PATTERN A+ GROUP BY k WITHIN 4000 SLIDE 4000 RETURN COUNT(*)",
+)
 _N_INDEXED = 1_200
-"""Events of which half are of a type, and of these half come first: so many have an index for what comes after."""
+"""Events of which half are of a type, and of these half come first: so many have an index for what comes after. They
+have several keys."""
 
 _OF_THREADS = (
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND b[i].n >= a.n } WITHIN 20 OUTPUT NON_OVERLAPPING"
@@ -117,7 +121,7 @@ def _call_kernels() -> None:
         second.restore(first.save())
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
             _read(again.process(EventBatch.empty(), FOREVER_MS))
-    trends = Engine([compile_query(_INDEXED_TRENDS, _SCHEMA)], _SCHEMA)
+    trends = Engine([compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(_MANY_TRENDS)], _SCHEMA)
     _read(trends.process(_events(_N_INDEXED, 0), 3 * _N_INDEXED // 2))
     _read(trends.process(EventBatch.empty(), FOREVER_MS))
     _call_shedding()

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.kernels.columns.partitions import order_by_partition
 from engine.kernels.programs.opcodes import COLUMN, MAX_STACK, TRUE
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import derive
@@ -26,7 +27,8 @@ from engine.plan.trends.sharing import intake_meaning
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
 from engine.trends.broadcast import Agreement, Part, slices
-from engine.trends.template_arrays import TrendTables
+from engine.trends.state import FORMAT
+from engine.trends.template_arrays import TrendTables, saved_numbers
 
 PAIRS = 2**18
 """Pairs of an event and a partition in one batch, unless a single event has more; each takes some 50 bytes."""
@@ -122,7 +124,7 @@ class TrendIntake:
         self._is_precise = True  # of the events at hand
         self.is_shared = False
         """Whether other queries of the stream take in the same: what is made of a batch is made once then."""
-        self._meaning = (intake_meaning(plan), plan.programs.columns, plan.has_notice)
+        self._meaning = (intake_meaning(plan), tables.derived, plan.programs.columns, plan.has_notice)
         self._made: Hashable = None  # what the events at hand are known by
         self._keys_known: tuple[int, bytes] | None = None
 
@@ -196,7 +198,7 @@ class TrendIntake:
         ids = np.empty((int(plan.has_notice), len(rows)), object)
         if plan.has_notice:
             ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
-        derived = self._evaluated(plan.derived, columns)
+        derived = self._evaluated([plan.derived[number] for number in self._tables.derived], columns)
         if plan.counts_positions:
             positions = (first + rows).astype(np.float64)
             derived = np.vstack([derived, positions, positions - 1])
@@ -362,12 +364,12 @@ class TrendIntake:
         partition = self._partitions(coming.key)
         if len(self.keys) == 1:
             return _Placed(np.arange(len(coming)), partition, states, coming.t_ms, coming.order)
-        # Small numbers are sorted digit by digit, which keeps the order of what is equal.
-        digits = next((kind for kind in (np.uint8, np.uint16) if len(self.keys) <= np.iinfo(kind).max + 1), np.int64)
-        rows = np.argsort(partition.astype(digits), kind="stable")
-        t_ms = coming.t_ms[rows]
+        n_of = np.bincount(partition, minlength=len(self.keys))
+        rows, t_ms = np.empty(len(coming), np.int64), np.empty(len(coming), np.int64)
+        earlier = np.require(coming.t_ms, requirements="W")  # as kernels are compiled
+        order_by_partition(partition, earlier, np.cumsum(n_of) - n_of, rows, t_ms)
         order = t_ms if coming.order is coming.t_ms else coming.order[rows]
-        partition = np.repeat(np.arange(len(self.keys)), np.bincount(partition, minlength=len(self.keys)))
+        partition = np.repeat(np.arange(len(self.keys)), n_of)
         return _Placed(rows, partition, states if (states == states[0]).all() else states[rows], t_ms, order)
 
     def _placed_alike(self, coming: Candidates, stream: StreamColumns) -> _Placed:
@@ -421,10 +423,12 @@ class TrendIntake:
         """Keys, and events that partitions to come will have."""
         waiting = self._waiting
         columns: dict[str, np.ndarray] = {name: getattr(waiting, name) for name in _PER_EVENT}
-        for name in ("columns", "derived", "key", "states", "ids"):
-            columns |= {f"{name}{number}": row for number, row in enumerate(getattr(waiting, name))}
+        for name in _ROWS:
+            numbers = self._numbers_of(name)
+            columns |= {f"{name}{numbers[k]}": row for k, row in enumerate(getattr(waiting, name))}
         keys = {f"k{number}": column for number, column in enumerate(self.keys.values().T)}
         meta = {"n_seen": str(self.n_seen), "n_keys": str(len(self.keys)), "n_rejected": str(self.n_rejected)}
+        meta["format"] = FORMAT.decode()
         return {
             "keys": pa.table(keys or {"k": np.zeros(len(self.keys))}).replace_schema_metadata(meta),
             "waiting": pa.table(columns),
@@ -445,12 +449,16 @@ class TrendIntake:
             table = table.append_column("hi_ms", table.column("t_ms"))
             table = table.append_column("clock", pa.array(np.full(len(table), -1, np.int64)))
         values = {name: table.column(name).to_numpy() for name in _PER_EVENT}
-        for name in ("columns", "derived", "key", "states", "ids"):
-            like = getattr(none, name)
-            rows = [table.column(f"{name}{number}").to_numpy(zero_copy_only=False) for number in range(len(like))]
+        for name in _ROWS:
+            like, numbers = getattr(none, name), self._numbers_of(name)
+            rows = [table.column(f"{name}{numbers[k]}").to_numpy(zero_copy_only=False) for k in range(len(like))]
             values[name] = np.stack(rows) if rows else np.empty((0, len(table)), like.dtype)
         self._waiting = Candidates(**values)
         self._keys_known = None
+
+    def _numbers_of(self, name: str) -> Sequence[int]:
+        """The numbers by which rows of candidates are known in a saved state."""
+        return saved_numbers(self._tables) if name == "derived" else range(len(getattr(self._waiting, name)))
 
 
 def _each_once(
@@ -465,6 +473,7 @@ def _each_once(
 
 
 _PER_EVENT = ("t_ms", "hi_ms", "clock", "order")
+_ROWS = ("columns", "derived", "key", "states", "ids")
 
 
 __all__ = ["PAIRS", "Candidates", "Coming", "TrendIntake"]

@@ -12,7 +12,7 @@ from engine.events import Int64Array
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import forget_closed, move_regions
 from engine.trends.indexes import TrendIndexes
-from engine.trends.template_arrays import TrendTables
+from engine.trends.template_arrays import TrendTables, saved_numbers
 
 _SUMS = ("whole", "scale", "late_whole", "late_scale")
 _GRAPH_SUMS = ("started", "started_ms", "late_started", "late_started_ms")
@@ -112,11 +112,12 @@ class TrendMemory:
     def _new_vertices(self, capacity: int) -> ta.Vertices:
         sizes = self.tables.template.sizes
         whole = np.zeros(capacity * self.width, np.int64)
+        first_window = np.zeros(capacity, np.int64)
         return ta.Vertices(
-            np.zeros(0, np.int64), np.zeros(0, np.int64),
-            np.zeros(capacity, np.int64), np.zeros(capacity, np.int64), np.zeros(capacity, np.int64),
+            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(capacity, np.int64),
+            first_window, first_window if self._n_windows == 1 else np.zeros(capacity, np.int64),
             whole, whole.view(np.float64), np.zeros(capacity * self.width, np.int32),
-            np.zeros((int(sizes[ta.N_DERIVED]), capacity)), np.zeros((int(sizes[ta.N_COLUMNS]), capacity + 1)),
+            np.zeros((int(sizes[ta.N_KEPT]), capacity)), np.zeros((int(sizes[ta.N_COLUMNS]), capacity + 1)),
         )  # fmt: skip
 
     def _bind(self) -> None:
@@ -201,12 +202,17 @@ class TrendMemory:
         parts["vertices"] = pa.table(
             {
                 **{name: getattr(kept, name)[rows] for name in ("order", "first_window", "last_window")},
-                **{f"derived{k}": column[rows] for k, column in enumerate(kept.derived)},
+                **{name: column[rows] for name, column in self._derived_columns()},
                 **{f"column{k}": column[rows] for k, column in enumerate(kept.columns)},
             }
         )
         parts["numbers"] = pa.table({"whole": kept.whole[numbers], "scale": kept.scale[numbers]})
         return parts
+
+    def _derived_columns(self) -> list[tuple[str, np.ndarray]]:
+        """The values that later events are compared with, by the names that they have in a saved state."""
+        numbers = saved_numbers(self.tables)
+        return [(f"derived{numbers[k]}", column) for k, column in enumerate(self.vertices.derived)]
 
     def _table(self, names: tuple[str, ...], n: int) -> pa.Table:
         return pa.table({_SAVED_AS.get(name, name): getattr(self.sums, name)[:n] for name in names})
@@ -244,9 +250,9 @@ class TrendMemory:
         self.vertices = self._new_vertices(len(rows) + 64)
         for name in ("order", "first_window", "last_window"):
             getattr(self.vertices, name)[: len(rows)] = rows.column(name).to_numpy()
-        for kind, columns in (("derived", self.vertices.derived), ("column", self.vertices.columns)):
-            for number, column in enumerate(columns):
-                column[: len(rows)] = rows.column(f"{kind}{number}").to_numpy()
+        named = [(f"column{number}", column) for number, column in enumerate(self.vertices.columns)]
+        for name, column in (*self._derived_columns(), *named):
+            column[: len(rows)] = rows.column(name).to_numpy()
         for name in ("whole", "scale"):
             getattr(self.vertices, name)[: len(rows) * self.width] = state["numbers"].column(name).to_numpy()
         regions = self._regions[:, : n * self._n_stored]

@@ -124,7 +124,7 @@ Quantity = int | float | Scaled
 
 def number_of(whole: int, real: float, scale: int) -> Quantity:
     """The number that `engine.kernels.trends.numbers` has in three arrays."""
-    if scale == 0:
+    if scale <= 0:
         return whole
     if scale == 1 or not math.isfinite(real):
         return real

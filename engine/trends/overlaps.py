@@ -17,7 +17,7 @@ from engine.language import ast
 from engine.plan.trends.model import JoinWay, TrendPlan
 from engine.trends.intake import Coming
 from engine.trends.memory import TrendMemory
-from engine.trends.template_arrays import TrendTables
+from engine.trends.template_arrays import TrendTables, saved_numbers
 
 LEAST_MEMBERS = 8
 LEAST_ENTRIES = 16
@@ -68,6 +68,7 @@ class TrendOverlaps:
         self._template = tables.template
         self._tables = tables
         self._memory = memory
+        self._derived = saved_numbers(tables)
         self._has_notice = plan.has_notice
         sizes = tables.template.sizes
         self._n_positive = int(sizes[ta.N_POSITIVE])
@@ -282,7 +283,8 @@ class TrendOverlaps:
 
     def save(self) -> dict[str, pa.Table]:
         """What is held, one partition after the other."""
-        parts = [_Saved.of(each, self._width, self._ids if self._has_notice else None) for each in self._open.values()]
+        ids = self._ids if self._has_notice else None
+        parts = [_Saved.of(each, self._width, self._derived, ids) for each in self._open.values()]
         return {
             f"overlap_{part.name}": pa.concat_tables([getattr(each, part.name) for each in parts])
             for part in fields(_Saved)
@@ -315,10 +317,8 @@ class TrendOverlaps:
                 getattr(overlap, name)[:n_members] = part.column(name).to_numpy()
             for name in _OF_BATCH:
                 getattr(members, name)[:n_members] = part.column(name).to_numpy()
-            for name in ("columns", "derived", "reached"):
-                for number, row_of in enumerate(getattr(members, name)):
-                    if len(row_of):
-                        row_of[:n_members] = part.column(f"{name}{number}").to_numpy()
+            for name, row_of in _rows_of(members, self._derived):
+                row_of[:n_members] = part.column(name).to_numpy()
             serials = self._next_serial + np.arange(n_members)
             overlap.serial[:n_members] = serials
             self._next_serial += n_members
@@ -356,15 +356,13 @@ class _Saved:
     numbers: pa.Table
 
     @classmethod
-    def of(cls, each: _Open, width: int, ids: Mapping[int, str] | None) -> _Saved:
+    def of(cls, each: _Open, width: int, derived: Sequence[int], ids: Mapping[int, str] | None) -> _Saved:
         overlap, members = each.overlap, each.members
         state = overlap.state
         n_members, n_nodes, n_entries = state[[oa.N_MEMBERS, oa.N_NODES, oa.N_ENTRIES]].tolist()
         columns = {name: getattr(overlap, name)[:n_members] for name in _MEMBER}
         columns |= {name: getattr(members, name)[:n_members] for name in _OF_BATCH}
-        for name in ("columns", "derived", "reached"):
-            rows: Sequence[np.ndarray] = getattr(members, name)
-            columns |= {f"{name}{number}": row[:n_members] for number, row in enumerate(rows) if len(row)}
+        columns |= {name: row[:n_members] for name, row in _rows_of(members, derived)}
         table = pa.table(columns)
         if ids is not None:
             named = [ids[serial] for serial in overlap.serial[:n_members].tolist()]
@@ -386,6 +384,17 @@ class _Saved:
             entries=pa.table({name: getattr(overlap, name)[:n_entries] for name in _ENTRY}),
             numbers=pa.table({"whole": totals[0], "scale": totals[1]}),
         )
+
+
+def _rows_of(members: ta.Batch, derived: Sequence[int]) -> list[tuple[str, np.ndarray]]:
+    """What members have, by the names in a saved state; `derived`: see `saved_numbers`."""
+    numbers = {"columns": range(len(members.columns)), "derived": derived, "reached": range(len(members.reached))}
+    return [
+        (f"{name}{numbers[name][k]}", row)
+        for name in ("columns", "derived", "reached")
+        for k, row in enumerate(getattr(members, name))
+        if len(row)
+    ]
 
 
 def _joins(plan: TrendPlan, template: ta.Template) -> Int64Array:

@@ -19,6 +19,7 @@ from engine.trends.evidence import Group, Reached, TrendEvidence
 from engine.trends.graph import TrendGraph
 from engine.trends.pairs import PairTotals
 from engine.trends.rows import TrendRows
+from engine.trends.state import of_this_format
 from engine.trends.totals import Position, Totals
 
 
@@ -68,7 +69,8 @@ class TrendPairRuntime:
         """See `Runtime.restore`."""
         for name, part in self._parts.items():
             own = f"{name}_"
-            part.graph.restore({key.removeprefix(own): table for key, table in state.items() if key.startswith(own)})
+            its = {key.removeprefix(own): table for key, table in state.items() if key.startswith(own)}
+            part.graph.restore(of_this_format(its, part.plan))
         if self._evidence is not None:
             if "evidence" not in state:
                 raise StateError(f"saved state of {self.plan.name} lacks ['evidence']")

@@ -65,6 +65,10 @@ class PairTotals:
                 numbers.append((min if kind is NumberKind.LEAST else max)(known, default=None))
                 are_exact.append(True)
                 continue
+            if kind is NumberKind.SUM and all(number is None for number in of_parts):  # no trend has a value
+                numbers.append(None)
+                are_exact.append(True)
+                continue
             total = _sum([0 if number is None else number for number in of_parts], n_one, n_other, n_both)
             numbers.append(self._simplest(total))
             are_exact.append(not self._whole[k] or self._is_exact(parts, k, total))

@@ -159,12 +159,12 @@ class _RowValues:
             case "min" | "max":
                 found = self._number(NumberKind.LEAST if node.function == "min" else NumberKind.GREATEST, node)
                 return int(found) if self._is_whole(node) and isinstance(found, float) else found
-        known = self._number(NumberKind.KNOWN, node)
         total = self._number(NumberKind.SUM, node)
-        if not known or total is None or (isinstance(total, float) and math.isnan(total)):
+        if total is None or (isinstance(total, float) and math.isnan(total)):
             return None
         if node.function == "avg":
-            return calculated("/", total, known)
+            known = self._number(NumberKind.KNOWN, node)
+            return calculated("/", total, known) if known else None
         return float(total) if isinstance(total, int) and not self._is_whole(node) else total
 
     def _is_whole(self, node: ast.TrendAggregate) -> bool:

@@ -17,7 +17,7 @@ from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.trends.graph import TrendGraph
 from engine.trends.rows import TrendRows
-from engine.trends.state import joined, know_the_same, part_of
+from engine.trends.state import joined, know_the_same, of_this_format, part_of
 from engine.trends.totals import Position, Totals
 
 
@@ -143,7 +143,7 @@ class TrendRuntime:
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """See `Runtime.restore`; of one that shares nothing yet."""
-        self._graph.restore(state)
+        self._graph.restore(of_this_format(state, self.plan))
         if self.plan.has_notice:
             if "evidence" not in state:
                 raise StateError(f"saved state of {self.plan.name} lacks ['evidence']")

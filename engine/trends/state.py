@@ -11,8 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from engine.errors import StateError
+from engine.kernels.trends.numbers import ZERO
 from engine.language import ast
-from engine.plan.trends.model import TrendPlan
+from engine.plan.trends.model import NumberKind, TrendPlan
 from engine.plan.trends.sharing import number_positions
 
 State = Mapping[str, pa.Table]
@@ -35,6 +37,47 @@ def part_of(state: State, shared: TrendPlan, own: TrendPlan) -> dict[str, pa.Tab
             kept = _without(found[name], () if own.has_notice else _EVENTS.get(name, ()))
             found[name] = _columns_of([(kept, shared.programs.columns)], own.programs.columns, prefix)
     return found
+
+
+FORMAT = b"2"
+"""Of numbers in saved states, beside their keys; before there was any, whether a sum has a value stood in a number of
+its own."""
+
+
+def of_this_format(state: State, plan: TrendPlan) -> State:
+    """What a query has saved, whenever that was; raises StateError for numbers that are not those of the query."""
+    if "keys" not in state or (state["keys"].schema.metadata or {}).get(b"format") == FORMAT:
+        return state
+    known = {
+        number: replace(number, kind=NumberKind.KNOWN, is_whole=False)
+        for number in plan.numbers
+        if number.kind is NumberKind.SUM
+    }
+    numbers = dict.fromkeys(each for number in plan.numbers for each in (number, known.get(number, number)))
+    before = replace(plan, numbers=tuple(numbers))
+    pairs = [(1 + before.numbers.index(each), 1 + before.numbers.index(known[each])) for each in known]
+    found = dict(state)
+    for name in _NUMBERS:
+        if name in found:
+            found[name] = _with_zeros(name, found[name], pairs, before.n_numbers)
+    return part_of(found, before, plan)
+
+
+def _with_zeros(name: str, table: pa.Table, pairs: Sequence[tuple[int, int]], n_numbers: int) -> pa.Table:
+    """Sums that are zero and have a value say so; `pairs`: where sums are and how many values they have."""
+    if len(table) % n_numbers:
+        raise StateError(f"saved state of trends has {len(table)} {name}; expected a multiple of {n_numbers}")
+    columns = {column: table.column(column).to_numpy() for column in table.column_names}
+    for column, whole in columns.items():
+        if column.endswith("whole"):
+            numbers = whole.reshape(-1, n_numbers)
+            scale_name = column.removesuffix("whole") + "scale"
+            scale = columns[scale_name].reshape(-1, n_numbers).copy()
+            for total, n_known in pairs:
+                is_zero = (numbers[:, total] == 0) & (scale[:, total] == 0) & (numbers[:, n_known] != 0)
+                scale[is_zero, total] = ZERO
+            columns[scale_name] = scale.reshape(-1)
+    return pa.table(columns)
 
 
 def joined(one: State, its: TrendPlan, other: State, others: TrendPlan, plan: TrendPlan) -> dict[str, pa.Table]:
@@ -151,4 +194,4 @@ def _without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table.drop_columns([name for name in columns if name in table.column_names])
 
 
-__all__ = ["State", "agree", "joined", "know_the_same", "part_of"]
+__all__ = ["FORMAT", "State", "agree", "joined", "know_the_same", "of_this_format", "part_of"]

@@ -58,13 +58,16 @@ class BroughtScan(NamedTuple):
 @dataclass(frozen=True)
 class TrendTables:
     """`template`: for kernels. `variables`: of each state, the positive ones first. `stored_states`: the states whose
-    events are kept. `selection`: None under skip till any match."""
+    events are kept. `derived`: the order in which kernels have the values of `TrendPlan.derived` (`n_planned` of them),
+    by their numbers there, each value once. `selection`: None under skip till any match."""
 
     template: ta.Template
     variables: tuple[str, ...]
     indexed: tuple[Indexed, ...]
     brought_scans: tuple[BroughtScan, ...]
     stored_states: tuple[int, ...]
+    derived: tuple[int, ...]
+    n_planned: int
     keeps_columns: bool
     selection: ta.Selection | None
 
@@ -72,6 +75,14 @@ class TrendTables:
 def trend_tables(plan: TrendPlan, constants: Float64Array) -> TrendTables:
     """The arrays; `constants` have the engine's codes of strings."""
     return _Builder(plan).tables(constants)
+
+
+def saved_numbers(tables: TrendTables) -> tuple[int, ...]:
+    """By which numbers derived values are known in a saved state: those of the plan, whatever their order here; places
+    in the stream come after them."""
+    n_more = int(tables.template.sizes[ta.N_DERIVED]) - len(tables.derived)
+    n_planned = tables.n_planned
+    return (*tables.derived, *range(n_planned, n_planned + n_more))
 
 
 class _Lists:
@@ -98,6 +109,11 @@ class _Builder:
         self.programs: list[int] = []
         self.indexed: list[Indexed] = []
         self.scan_of: dict[tuple[int, int], int] = {}
+        first = _first_alike(plan)
+        kept = {first[each.earlier]: None for join in plan.joins for each in join.compared}
+        self.n_kept = len(kept)
+        self.derived = tuple(dict.fromkeys((*kept, *first)))
+        self.derived_at = [self.derived.index(each) for each in first]
 
     def tables(self, constants: Float64Array) -> TrendTables:
         plan, n = self.plan, self.n_positive
@@ -128,7 +144,7 @@ class _Builder:
             contributions.add(range(len(rows), len(rows) + len(own)))
             rows += own
         keeps_columns = bool(self.programs)
-        sizes = np.zeros(16, np.int64)
+        sizes = np.zeros(17, np.int64)
         sizes[ta.N_POSITIVE] = n
         sizes[ta.N_STATES] = n + len(graphs.states)
         sizes[ta.N_NUMBERS] = plan.n_numbers
@@ -141,7 +157,8 @@ class _Builder:
         sizes[ta.N_STORED] = len(self.stored)
         sizes[ta.N_INDEXES] = len(self.indexed)
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
-        sizes[ta.N_DERIVED] = len(plan.derived) + (2 if plan.counts_positions else 0)
+        sizes[ta.N_DERIVED] = len(self.derived) + (2 if plan.counts_positions else 0)
+        sizes[ta.N_KEPT] = sizes[ta.N_DERIVED] if plan.counts_positions else self.n_kept
         sizes[ta.N_LIMBS] = plan.n_limbs
         sizes[ta.N_LENGTHS] = len(plan.windows)
         sizes[ta.N_EMITTED] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
@@ -183,8 +200,8 @@ class _Builder:
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(
-            template, variables, tuple(self.indexed), self._brought_scans(), tuple(self.stored), keeps_columns,
-            self._selection(),
+            template, variables, tuple(self.indexed), self._brought_scans(), tuple(self.stored), self.derived,
+            len(plan.derived), keeps_columns, self._selection(),
         )  # fmt: skip
 
     # -------------------------------------------------------------- strategies
@@ -208,7 +225,10 @@ class _Builder:
         return tuple(
             BroughtScan(
                 self.scan_of[join.source, join.target], self.stored[join.source], join.target,
-                tuple(Values(each.earlier, each.later, _OPS[each.op], _sign(each.op)) for each in join.compared),
+                tuple(
+                    Values(self.derived_at[each.earlier], self.derived_at[each.later], _OPS[each.op], _sign(each.op))
+                    for each in join.compared
+                ),
             )
             for join in self.plan.joins
             if join.way in (JoinWay.INDEX, JoinWay.DOMINANCE)
@@ -230,16 +250,18 @@ class _Builder:
     def _scan(self, join: Join) -> tuple[int, ...]:
         self.stored.setdefault(join.source, len(self.stored))
         compared, programs, cuts = len(self.compared), len(self.programs), len(self.cuts)
-        self.compared += [(each.earlier, _OPS[each.op], each.later) for each in join.compared]
+        self.compared += [
+            (self.derived_at[each.earlier], _OPS[each.op], self.derived_at[each.later]) for each in join.compared
+        ]
         if self.plan.counts_positions:  # a position, and the one before it: see `TrendIntake`
-            position = len(self.plan.derived)
+            position = len(self.derived)
             self.compared.append((position, opcodes.EQ, position + 1))
         self.programs += join.programs
         self.cuts += sorted(join.cuts)
         index = -1
         if join.way is JoinWay.INDEX:
             (only,) = join.compared
-            own = Indexed(self.stored[join.source], only.earlier, _sign(only.op))
+            own = Indexed(self.stored[join.source], self.derived_at[only.earlier], _sign(only.op))
             if own not in self.indexed:
                 self.indexed.append(own)
             index = self.indexed.index(own)
@@ -319,6 +341,18 @@ class _Graphs:
         self.killed_by = _Lists()
 
 
+def _first_alike(plan: TrendPlan) -> list[int]:
+    """Of each of `TrendPlan.derived` the first that has the same value of every event: programs are of one event,
+    whatever the register that they read it by."""
+    known: dict[bytes, int] = {}
+    found: list[int] = []
+    for number, program in enumerate(plan.derived):
+        code = plan.programs.code[plan.programs.bounds[program] : plan.programs.bounds[program + 1]].copy()
+        code[code[:, 0] == opcodes.COLUMN, 1] = 0
+        found.append(known.setdefault(code.tobytes(), number))
+    return found
+
+
 def _sign(op: str) -> float:
     """Of keys, so that smaller ones are admitted."""
     return 1.0 if op in ("<", "<=") else -1.0
@@ -332,4 +366,4 @@ def _table(rows: Sequence[Sequence[int]], width: int) -> Int64Array:
     return np.array(rows, np.int64).reshape(len(rows), width)
 
 
-__all__ = ["BroughtScan", "Indexed", "TrendTables", "Values", "trend_tables"]
+__all__ = ["BroughtScan", "Indexed", "TrendTables", "Values", "saved_numbers", "trend_tables"]

@@ -80,20 +80,24 @@ class TrendTotals:
                 numbers = self._exact(numbers, whole[at : at + width])
                 size = 0
             position = (window, tuple(groups[row]))
-            are_exact = [not self._whole[k] or has_limbs or scale[at + k] == 0 for k in range(n_numbers)]
+            are_exact = [not self._whole[k] or has_limbs or scale[at + k] <= 0 for k in range(n_numbers)]
             own = Totals(numbers, are_exact, marks[row], size)
             self.found.setdefault(position, Totals.none(n_numbers)).add(own, self._kinds, self._whole, exact=has_limbs)
 
     def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
         if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
             return real if scale else None
+        if self._kinds[k] is NumberKind.SUM and scale == 0 and whole == 0:
+            return None
         return number_of(whole, real, scale)
 
     def _exact(self, numbers: Sequence[Quantity | None], propagated: Sequence[int]) -> list[Quantity | None]:
         """Whole numbers from their limbs, which hold them as long as the trends are not too many."""
         n_limbs = self._plan.n_limbs
         firsts = zip(numbers, self._plan.first_limbs, strict=True)
-        return [whole_of(propagated[first : first + n_limbs]) if first else its for its, first in firsts]
+        return [
+            whole_of(propagated[first : first + n_limbs]) if first and its is not None else its for its, first in firsts
+        ]
 
 
 def group_value(plan: TrendRowPlan, interner: Interner, component: int, value: float) -> EventValue:

@@ -88,6 +88,7 @@ N_DERIVED = 12
 N_LIMBS = 13
 N_LENGTHS = 14
 N_EMITTED = 15
+N_KEPT = 16
 
 
 class Template(NamedTuple):
@@ -149,9 +150,9 @@ class Selection(NamedTuple):
 
 class Batch(NamedTuple):
     """Events by partition, each partition's in order: row among the columns, partition, time, order, a bit for each
-    state that reads it. columns (n_columns, rows), derived (n_derived, rows). `reached` (3, n), or (3, 0) where nobody
-    asks: the first and the last window in which a trend comes to the event, and the first state that reads it so; -1 as
-    state: none."""
+    state that reads it. columns (n_columns, rows), derived (n_derived, rows): those that later events are compared
+    with are the first N_KEPT. `reached` (3, n), or (3, 0) where nobody asks: the first and the last window in which a
+    trend comes to the event, and the first state that reads it so; -1 as state: none."""
 
     rows: Int64Array
     partition: Int64Array
@@ -192,8 +193,8 @@ class Sums(NamedTuple):
 
 class Vertices(NamedTuple):
     """Events of states whose edges are looked at, in regions by partition and stored state: start and length int64
-    (p, n_stored); order, first and last window of each, its numbers (w, n), values that are compared (n_derived, c) and
-    columns (n_columns, c)."""
+    (p, n_stored); order, first and last window of each (one array where an event is in one window at most), its numbers
+    (w, n), values that later events are compared with (N_KEPT, c) and columns (n_columns, c)."""
 
     start: Int64Array
     length: Int64Array
@@ -333,6 +334,7 @@ __all__ = [
     "N_GRAPHS",
     "N_GRAPH_CHANNELS",
     "N_INDEXES",
+    "N_KEPT",
     "N_LENGTHS",
     "N_NUMBERS",
     "N_POSITIVE",

@@ -21,10 +21,10 @@ from engine.kernels.trends.arrays import (
     LAST_REACHED,
     N_CHANNELS,
     N_COLUMNS,
-    N_DERIVED,
     N_EMITTED,
     N_GRAPH_CHANNELS,
     N_GRAPHS,
+    N_KEPT,
     N_LENGTHS,
     N_LIMBS,
     N_NUMBERS,
@@ -290,7 +290,7 @@ def store(template, batch, vertices, scratch, state, at, first_window, last_wind
     for entry in range((last_window - first_window + 1) * n_numbers):
         vertices.whole[position * n_windows * n_numbers + entry] = scratch.whole[entry]
         vertices.scale[position * n_windows * n_numbers + entry] = scratch.scale[entry]
-    for column in range(template.sizes[N_DERIVED]):
+    for column in range(template.sizes[N_KEPT]):
         vertices.derived[column, position] = batch.derived[column, batch.rows[at]]
     for column in range(template.sizes[N_COLUMNS]):
         vertices.columns[column, position] = batch.columns[column, batch.rows[at]]

@@ -11,7 +11,8 @@ first, whose carries wait until a limb is full. Together they are a whole number
 sign where it is small enough. Whether it is zero, and how large, tells the number that they belong to.
 
 A least or greatest value stands in `real`; its scale is 0 where there is none, else 1. All zeros mean nothing: no
-trends, a sum of none, no least value.
+trends, a sum of none, no least value. A whole sum of some values that is zero has the scale ZERO, so that a sum tells
+by itself whether there is any.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _FULL = 2**61
 _LOW_HALF, _LOW_FACTOR = 28, 27
 """Bits of the lower part of a limb, and of a factor of up to 2^53, so that products have 64 bits."""
 
+ZERO = -1
+"""The scale of a whole number that is zero and not nothing."""
+
 # How two numbers become one.
 ADDED = 0
 LEAST = 1
@@ -61,7 +65,10 @@ def put_together(way, whole, real, scale, at, other_whole, other_real, other_sca
         elif own_scale == its_scale:
             own, other = whole[at], other_whole[position]
             if -_FITS < own < _FITS and -_FITS < other < _FITS:
-                whole[at] = own + other
+                total = own + other
+                whole[at] = total
+                if total == 0 and own != 0:
+                    scale[at] = ZERO
                 return
         elif own_scale == 0 and whole[at] == 0 and other_real[position] != 0.0:
             real[at] = other_real[position]
@@ -91,10 +98,11 @@ def enter_extreme(way, real, scale, at, value):
 @leaf
 def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_real, count_scale, position):
     """Add factor times a count, which is a number of other arrays; `is_whole`: the factor is a whole number."""
-    if count_scale[position] == 0:
+    if count_scale[position] <= 0:
         count = float(count_whole[position])
         if is_whole and (abs(factor * count) < _MOST_WHOLE or abs(count_whole[position]) <= _LAST // int(abs(factor))):
-            _add(whole, real, scale, at, int(factor) * count_whole[position], 0.0, 0)
+            product = int(factor) * count_whole[position]
+            _add(whole, real, scale, at, product, 0.0, 0 if product != 0 else ZERO)
             return
         product_scale = 1
     else:
@@ -166,20 +174,23 @@ def add_times(whole, at, position, factor, n_limbs):
 def _add(whole, real, scale, at, other_whole, other_real, other_scale):
     """Add a number to the one at an index."""
     own_scale = scale[at]
-    if own_scale == 0 and other_scale == 0:
+    if own_scale <= 0 and other_scale <= 0:
         own = whole[at]
         if (other_whole >= 0 and own <= _LAST - other_whole) or (other_whole < 0 and own >= -_LAST - other_whole):
-            whole[at] = own + other_whole
+            total = own + other_whole
+            whole[at] = total
+            is_none = own == 0 and own_scale == 0 and other_scale == 0
+            scale[at] = 0 if total != 0 or is_none else ZERO
             return
         real[at] = float(own) + float(other_whole)
         scale[at] = 1
         return
     value = real[at]
-    if own_scale == 0:
+    if own_scale <= 0:
         value = float(whole[at])
         own_scale = 1 if value != 0.0 else other_scale
     addend = other_real
-    if other_scale == 0:
+    if other_scale <= 0:
         addend = float(other_whole)
         other_scale = 1
     if own_scale == other_scale:
@@ -209,6 +220,7 @@ __all__ = [
     "LEAST",
     "LIMB",
     "LIMB_BITS",
+    "ZERO",
     "add_product",
     "add_times",
     "enter_extreme",

@@ -498,7 +498,7 @@ def _add_times(template, overlap, sums, target, factor, whole, real, scale, sour
                     template.ways[number], overlap.whole, overlap.real, overlap.scale, at + number,
                     whole, real, scale, position + number,
                 )  # fmt: skip
-            elif whole[position + number] != 0:
+            elif whole[position + number] != 0 or scale[position + number] != 0:
                 add_product(
                     overlap.whole, overlap.real, overlap.scale, at + number, factor, False,
                     whole, real, scale, position + number,

@@ -18,7 +18,7 @@ from engine.kernels.trends.arrays import (
     LAST_COMPARED,
     LAST_PROGRAM,
     N_COLUMNS,
-    N_DERIVED,
+    N_KEPT,
     N_NUMBERS,
     N_POSITIVE,
     N_STATES,
@@ -181,7 +181,7 @@ def _move(template, vertices, source, target):
     for entry in range(width):
         vertices.whole[target * width + entry] = vertices.whole[source * width + entry]
         vertices.scale[target * width + entry] = vertices.scale[source * width + entry]
-    for column in range(template.sizes[N_DERIVED]):
+    for column in range(template.sizes[N_KEPT]):
         vertices.derived[column, target] = vertices.derived[column, source]
     for column in range(template.sizes[N_COLUMNS]):
         vertices.columns[column, target] = vertices.columns[column, source]

@@ -34,7 +34,7 @@ MAX_NUMBERS = 2**18
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _INEQUALITIES = frozenset({"<", "<=", ">", ">="})
 _KINDS = {
-    "sum": (NumberKind.SUM, NumberKind.KNOWN),
+    "sum": (NumberKind.SUM,),
     "avg": (NumberKind.SUM, NumberKind.KNOWN),
     "min": (NumberKind.LEAST,),
     "max": (NumberKind.GREATEST,),
