@@ -21,6 +21,7 @@ from engine.language import ast
 from engine.matching.output.match_row import MatchRow
 from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
+from engine.runtime.shedding.mixture import Drops, Mixture
 from engine.runtime.shedding.run_shedder import RunLoss, RunShedder
 from engine.shedding.overload.detector import OverloadDetector, Plan, Waiting
 from engine.shedding.overload.price import Price
@@ -30,6 +31,10 @@ _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
 _STEPS_PER_WINDOW = 8
 _NEWEST = 0.1
 """Time constant of what newest events take on average, as a share of the bound."""
+_LOOK_EVERY = 0.125
+"""Share of the bound between two looks at what runs are worth without shedding."""
+_UNSHED = 2.0
+"""Time constant of what an event takes without shedding, in bounds."""
 _WAITING = 0.25
 """Events wait when they have for such a share of the latency that is planned."""
 _SHORT = 0.25
@@ -106,8 +111,9 @@ class OverloadControl:
     clock: Callable[[], float]
     events: EventShedder | None = None
     is_mixed: bool = False
-    """With `events`: before each step runs are dropped, or events, whichever loses fewer matches by what is known;
-    events where dropping runs is not enough, or what that loses is not known; both where one is not enough."""
+    """With `events`: runs are dropped, or events, whichever loses less for the work that has to be saved (`Mixture`).
+    Where what they lose cannot be compared so, whichever loses fewer matches before the next step by what is known;
+    events where what dropping runs loses is not known. Both where one is not enough."""
     released_at: Callable[[Int64Array], Sequence[float]] | None = None
     """When events with these t_lo_ms, ascending, were released, by `clock`; asked where `Engine.process` is not told.
     None: when it was called."""
@@ -128,6 +134,9 @@ class OverloadControl:
     """What has been released and not evaluated, before a step."""
     _dropping_s: float = 0.0
     """To look at an event that may be dropped, on average."""
+    _mixture: Mixture | None = None
+    _shed_ms: int | None = None
+    """Time of the stream when anything was dropped last."""
 
     def __post_init__(self) -> None:
         if self.events is not None and (trends := self.shedder.trends_of(self.events.features.types)):
@@ -135,6 +144,9 @@ class OverloadControl:
                 f"events would be dropped that queries about trends count: found {', '.join(trends)}, expected queries "
                 "about matches alone; drop runs instead, or evaluate trends in an engine of their own"
             )
+        if self.events is not None and self.is_mixed:
+            mixture = Mixture(self.shedder, self.events)
+            self._mixture = mixture if mixture.is_known else None
 
     def steps(
         self,
@@ -201,6 +213,7 @@ class OverloadControl:
             self.shedder.rest(now_ms)
         else:
             self.shedder.drop(plan.n_drop, now_ms)
+            self._shed_ms = now_ms
             if self.works is not None:
                 self.works.dropped(n_runs)
             took_s = self.clock() - began_s
@@ -242,7 +255,11 @@ class OverloadControl:
     ) -> EventBatch:
         """The events of a step that go on; runs are dropped where that loses less, or dropping events is not enough."""
         plan, drops_runs = self._event_plan(first_s), False
-        if self.is_mixed:
+        mixture = self._mixture
+        if mixture is not None:
+            drops = self._decided(mixture, plan, len(cut), first_s, now_ms)
+            plan, drops_runs = self._one_of_both(drops, shedder, plan, cut, first_s)
+        elif self.is_mixed:
             plan, drops_runs = self._mixed(shedder, plan, cut, first_s, now_ms)
         cut = self._without_dropped(shedder, cut, plan, step_ms)
         if drops_runs:
@@ -253,11 +270,39 @@ class OverloadControl:
             self.shedder.rest(now_ms)
         return cut
 
+    def _decided(self, mixture: Mixture, by_events: Plan, n_events: int, first_s: float, now_ms: int) -> Drops:
+        """What is dropped where anything has to be."""
+        if self._is_unshed(now_ms) and n_events:
+            mixture.look(now_ms, self.clock(), _LOOK_EVERY * self.detector.bound.latency_s)
+        by_runs = self._run_plan(first_s, n_events)
+        is_due = by_runs.n_drop > 0 or not by_runs.is_enough or by_events.drop_share > 0
+        if not is_due or self._waiting is None:
+            return mixture.drops or Drops.RUNS
+        every_s, per_s = self.detector.bound.latency_s / 2, self._waiting.arrivals_per_s
+        return mixture.decide(self.clock(), every_s, per_s, self.detector.per_event_s.at(0))
+
+    def _run_plan(self, first_s: float, n_events: int) -> Plan:
+        return self.detector.drop_runs(self.clock() - first_s, self.shedder.load, n_events, self._waiting)
+
+    def _is_unshed(self, now_ms: int) -> bool:
+        """Whether what is kept is what it would be without shedding: nothing was dropped for a window."""
+        return self._shed_ms is None or now_ms - self._shed_ms > self.shedder.longest_window_ms
+
+    def _one_of_both(
+        self, drops: Drops, shedder: EventShedder, by_events: Plan, cut: EventBatch, first_s: float
+    ) -> tuple[Plan, bool]:
+        """The events to drop before a step, as a share of those that may be, and whether runs are dropped."""
+        if drops is Drops.RUNS and self._run_plan(first_s, len(cut)).is_enough:
+            return Plan(), True
+        requested, n_judged = by_events.drop_share * len(cut), max(1, shedder.n_judged(cut))
+        plan = replace(by_events, drop_share=min(1.0, requested / n_judged))
+        return plan, drops is Drops.RUNS or requested > n_judged
+
     def _mixed(
         self, shedder: EventShedder, by_events: Plan, cut: EventBatch, first_s: float, now_ms: int
     ) -> tuple[Plan, bool]:
         """Which events to drop before a step, as a share of those that may be, and whether to drop runs."""
-        by_runs = self.detector.drop_runs(self.clock() - first_s, self.shedder.load, len(cut), self._waiting)
+        by_runs = self._run_plan(first_s, len(cut))
         if not by_runs.n_drop and by_runs.is_enough:
             return Plan(), False
         n_judged = shedder.n_judged(cut)
@@ -302,6 +347,7 @@ class OverloadControl:
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
             if not keeps.all():
+                self._shed_ms = step_ms
                 self.shedder.lost_events(step_ms, shedder.features.types)
         return cut if keeps.all() else cut.where(keeps)
 
@@ -311,6 +357,7 @@ class OverloadControl:
         ended_s = self.clock()
         if n_events:
             per_event_s = (ended_s - began_s) / n_events
+            self._tell_mixture(n_events, n_runs, ended_s - began_s)
             if n_events >= self.least_events or self.detector.per_event_s.has_few:
                 self.detector.per_event_s.add(n_runs, per_event_s)
             share = min(1.0, (ended_s - began_s) / (_NEWEST * self.detector.bound.latency_s))
@@ -320,6 +367,15 @@ class OverloadControl:
         self.statistics.processing_s += ended_s - began_s
         self.statistics.n_steps += 1
         self.shedder.learn()
+
+    def _tell_mixture(self, n_events: int, n_runs: int, seconds: float) -> None:
+        if self._mixture is None or self.events is None:
+            return
+        expected_s = self.detector.per_event_s.at(n_runs)
+        if expected_s > 0:  # in what an event costs at this load: loads differ from step to step
+            self.events.took(seconds / expected_s)
+        if self._is_unshed(self._arrived[-1][1]):
+            self._mixture.took(n_events, seconds, _UNSHED * self.detector.bound.latency_s)
 
     def emitted(
         self, query: CompiledQuery, rows: Sequence[MatchRow], watermark_ms: int, later_ms: int

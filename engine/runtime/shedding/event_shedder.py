@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from engine.events import BoolArray, EventBatch, Float64Array, Int64Array
 from engine.shedding.events.by_type import TypeUtilities, sampled
+from engine.shedding.events.costs import EventCosts
 from engine.shedding.events.features import Features, Pane
 from engine.shedding.events.forest import Forest, ForestUtilities
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
@@ -59,6 +60,19 @@ class EventShedder:
         self._distribution = UtilityDistribution.of(np.empty(0), np.empty(0))
         self._recent: Float64Array = np.empty(0)
         self._n_unnoticed = 0
+        self.costs: EventCosts | None = None
+        """Of gSPICE alone, where `watch_costs` was called: what events cost, by what they are worth."""
+        self._went_on: tuple[Float64Array, int] = (np.empty(0), 0)
+
+    def watch_costs(self) -> None:
+        """From now on all events are looked up, also while none is dropped, and `took` is told of each step."""
+        if self._utilities is not None:
+            self.costs = EventCosts(self._utilities.distribution)
+
+    def took(self, work: float) -> None:
+        """What was left of the events that `keeps` was asked about last was so much work, in any unit."""
+        if self.costs is not None:
+            self.costs.took(*self._went_on, work)
 
     @property
     def n_dropped(self) -> int:
@@ -113,7 +127,7 @@ class EventShedder:
         self.n_seen += len(codes)
         known_utilities, pane = self._utilities, self._pane
         if known_utilities is not None and pane is not None:
-            if drop_share <= 0:
+            if drop_share <= 0 and self.costs is None:
                 pane.follow(codes, released.t_lo_ms[known])
             else:
                 seen = known_utilities.seen(pane, codes, released.t_lo_ms[known])
@@ -121,9 +135,14 @@ class EventShedder:
                 bins = [bins.of(numbers_of(events, bins.name)) for bins in self.features.attributes]
                 attributes = np.array(bins, np.int64).reshape(len(self.features.attributes), len(codes))
                 utilities = known_utilities.of(codes, attributes, seen)
-                self._notice(utilities, known_utilities.distribution)
+                if drop_share > 0:
+                    self._notice(utilities, known_utilities.distribution)
                 goes_on = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))
                 keeps[known] = goes_on
+                if self.costs is not None:
+                    n_others = len(released) - len(codes)
+                    self.costs.see(utilities, n_others)
+                    self._went_on = utilities[goes_on], n_others
                 self.expected_loss += float(utilities[~goes_on].sum())
         elif drop_share > 0:
             n_types = len(self.features.types)

@@ -149,12 +149,16 @@ class RunShedder:
 
     def utilities(self, now_ms: int) -> Float64Array | None:
         """What each run that may be dropped is worth, float64 (n,); None where not all that is kept is valued."""
-        if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
+        if not self._knows_worth:
             return None
         found = [part.runs_at_hand(self._utilities(key, part), now_ms).utility for key, part in self._parts]
         every = np.concatenate([*found, _NONE])
         may_go: Float64Array = every[np.isfinite(every)]
         return may_go
+
+    @property
+    def _knows_worth(self) -> bool:
+        return not self._stored.n_events and self.strategy is not RunStrategy.RANDOM and self.is_trained
 
     def trends_of(self, types: Collection[str]) -> list[str]:
         """Queries about trends of such events, in order of their names."""
@@ -220,6 +224,35 @@ class RunShedder:
         chosen = lowest([*relative([self._worth_of_runs(now_ms)]), *relative(stored)], n)
         return len(chosen[0])
 
+    def outlooks(self, now_ms: int) -> tuple[Float64Array, Float64Array] | None:
+        """Of each run that may be dropped, float64 (n,) each: the matches to be expected of it, times the weight of its
+        query, and the seconds that it still takes; None where `utilities` is."""
+        if not self._knows_worth:
+            return None
+        worth, seconds = [_NONE], [_NONE]
+        for key, part in self._parts:
+            outlook = self._watches[key].outlook
+            if outlook is None:  # has no runs
+                continue
+            found, cost = (
+                part.runs_at_hand(RunUtilities(values, outlook.bin_events, _PROTECTED), now_ms).utility
+                for values in (outlook.completions, outlook.seconds)
+            )
+            may_go = np.isfinite(found) & np.isfinite(cost)
+            worth.append(self._weights[key[0]] * found[may_go])
+            seconds.append(cost[may_go])
+        return np.concatenate(worth), np.concatenate(seconds)
+
+    def events_per_match(self, types: Collection[str]) -> float | None:
+        """Of these types, of how many events a match is made at least, on average over the queries that read them;
+        None where these are not those of which runs may be dropped."""
+        reading = {name for name, query in self._queries.items() if not query.read_types.isdisjoint(types)}
+        with_runs = {name for name, kept in self._sheddable.items() if Sheddable.PARTIAL_MATCHES in kept}
+        if not reading or reading != with_runs - self._whole:
+            return None
+        plans = [plan for name in reading for plan in self._queries[name].branches]
+        return max(1.0, sum(step.event_type in types for plan in plans for step in plan.steps) / len(plans))
+
     def _worth_of_runs(self, now_ms: int) -> Float64Array:
         """Utilities of all runs; of queries that are not trained the mean of the others."""
         valued, others = [_NONE], [_NONE]
@@ -249,7 +282,7 @@ class RunShedder:
         not known: kept events are among it, or a query is not trained."""
         if n <= 0:
             return 0.0
-        if self._stored.n_events or self.strategy is RunStrategy.RANDOM or not self.is_trained:
+        if not self._knows_worth:
             return None
         return sum(
             self._weights[key[0]] * (self._expected(key, part, positions, now_ms) or 0.0)

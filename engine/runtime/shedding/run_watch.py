@@ -50,6 +50,10 @@ class RunWatch:
         self._all = RunObservations.none(n_states)
         self._newest = RunObservations.none(n_states)
         self._n_newest = 0
+        self._met_newest: Int64Array = np.zeros(n_states, np.int64)
+        self._met_all: Int64Array = np.zeros(n_states, np.int64)
+        """By state: sampled events that were offered to any run in it, of the newest and of all."""
+        self._met_used: Int64Array = np.zeros(n_states, np.int64)
         self._used: Transitions | None = None
         self._n_all = 0
         self._n_used = 0
@@ -77,6 +81,7 @@ class RunWatch:
                 return
             self._newest += RunObservations(n_offers, n_next)
             self._n_newest += 1
+            self._met_newest += n_offers > 0
             if seconds is not None:
                 self._costs.add(n_offers.astype(np.float64), seconds)
 
@@ -88,12 +93,14 @@ class RunWatch:
             return False
         newest, n_newest = Transitions.of(self._newest), self._n_newest
         has_drifted = self._used is not None and newest.has_drifted(
-            self._used, self._sampling.drift, n_newest, self._n_used
+            self._used, self._sampling.drift, self._met_newest, self._met_used
         )
         # What was true before the drift would only keep the model from following.
         self._all = self._newest if has_drifted else self._all + self._newest
         self._n_all = n_newest if has_drifted else self._n_all + n_newest
+        self._met_all = self._met_newest if has_drifted else self._met_all + self._met_newest
         self._newest, self._n_newest = RunObservations.none(len(self._all.n_offers)), 0
+        self._met_newest = np.zeros_like(self._met_all)
         outgrown = self.outlook is not None and most_events > 2 * self._most_events
         if self.utilities is not None and not has_drifted and not outgrown and self._n_all < 2 * self._n_used:
             return False
@@ -114,10 +121,12 @@ class RunWatch:
                 f"a saved run model has {len(model.observed.n_offers)} states, the query {len(self._all.n_offers)}"
             )
         self._all, self._n_all, self._most_events = model.observed, model.n_events, model.most_events
+        self._met_all = np.minimum(model.observed.n_offers, model.n_events)  # at most: which met a state is not saved
         self._train(model.seconds_per_offer, counts_time=counts_time)
 
     def _train(self, seconds_per_offer: Float64Array, *, counts_time: bool) -> None:
         self._used, self._n_used, self._seconds = Transitions.of(self._all), self._n_all, seconds_per_offer
+        self._met_used = self._met_all
         self.outlook = Outlook.of(self._used, seconds_per_offer, self._most_events)
         table = UtilityTable.of(self.outlook, self.weight, counts_time=counts_time)
         self.utilities = RunUtilities(table.values, table.bin_events)

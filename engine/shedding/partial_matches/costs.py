@@ -39,6 +39,10 @@ class CostSamples:
         self._seconds += seconds
         self.n_samples += 1
 
+    def by_state(self) -> Float64Array:
+        """The same as it was found: 0 where a state costs nothing, or was never sampled."""
+        return _non_negative(self._squares, self._products)[:-1]
+
     def per_offer(self) -> Float64Array:
         """Seconds for one offer to a run, by state; the mean of the others where a state was never sampled, and 1.0
         for all where nothing was (then all runs cost alike)."""

@@ -19,6 +19,9 @@ import numpy as np
 from engine.errors import StateError
 from engine.events import Float64Array, Int64Array
 
+_CHANCE = 2.0
+"""A matrix is compared again and again: where it did not change, it should hardly ever look as if it had."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunObservations:
@@ -88,15 +91,19 @@ class Transitions:
         theirs = np.column_stack([other.onward, other.completed])[both]
         return float(np.mean((mine - theirs) ** 2))
 
-    def has_drifted(self, used: Transitions, threshold: float, n_events: int, n_events_used: int) -> bool:
+    def has_drifted(self, used: Transitions, threshold: float, n_events: Int64Array, n_events_used: Int64Array) -> bool:
         """Whether a model of `used` is to be trained again: it deviates by more than `threshold`, and by more than two
-        samples of so many events would by chance.
+        samples of so many events would by chance (`_CHANCE` standard deviations).
 
-        All runs of a state meet the same events, so the events are the sample, not the offers; a share of n has a
-        variance of at most 1 / (4 n).
+        n_events, n_events_used: int64 (n,), by state, events that were offered to any run in it. All runs of a state
+        meet the same events, so the events are the sample, not the offers; a share of n has a variance of at most
+        1 / (4 n). A state in which there seldom is a run has a small sample, however many events were looked at.
         """
-        noise = 0.25 / max(n_events, 1) + 0.25 / max(n_events_used, 1)
-        return self.deviation(used) > max(threshold, noise)
+        both = (self.n_offers > 0) & (used.n_offers > 0)
+        if not both.any():
+            return False
+        noise = 0.25 / np.maximum(n_events[both], 1) + 0.25 / np.maximum(n_events_used[both], 1)
+        return self.deviation(used) > max(threshold, _CHANCE**2 * float(noise.mean()))
 
 
 __all__ = ["RunObservations", "Transitions"]

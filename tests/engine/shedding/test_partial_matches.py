@@ -121,7 +121,11 @@ def test_what_was_shed_does_not_count_as_incomplete() -> None:
     whole, cut = Transitions.of(observed(0.0)), Transitions.of(observed(0.3))
     assert cut.completed[1] == pytest.approx(whole.completed[1], abs=0.03)
     assert cut.deviation(whole) < 1e-3
-    assert not cut.has_drifted(whole, 1e-3, 100, 100)
+    assert not cut.has_drifted(whole, 1e-3, MET, MET)
+
+
+MET = np.array([100, 100])
+"""Events that met a run, by state."""
 
 
 def test_drift_is_a_deviation_beyond_threshold_and_chance() -> None:
@@ -129,9 +133,10 @@ def test_drift_is_a_deviation_beyond_threshold_and_chance() -> None:
     now = Transitions.of(RunObservations(np.array([300, 300]), np.array([[270, 30, 0], [0, 270, 30]])))
     # Of six numbers four differ by 1/3 - 1/10.
     assert now.deviation(used) == pytest.approx(4 / 6 * (1 / 3 - 0.1) ** 2)
-    assert now.has_drifted(used, 1e-3, 100, 100)
-    assert not now.has_drifted(used, 0.1, 100, 100)
-    assert not now.has_drifted(used, 1e-3, 6, 100), "six events deviate as much by chance"
+    assert now.has_drifted(used, 1e-3, MET, MET)
+    assert not now.has_drifted(used, 0.1, MET, MET)
+    assert not now.has_drifted(used, 1e-3, np.array([6, 6]), MET), "six events deviate as much by chance"
+    assert not now.has_drifted(used, 1e-3, np.array([100, 3]), MET), "so do three of one state"
 
 
 def test_observations_add_up_and_refuse_what_does_not_fit() -> None:

@@ -242,6 +242,24 @@ def test_models_follow_a_drift_and_not_chance() -> None:
     assert watch.n_trained == 3
 
 
+def test_a_state_that_is_seldom_met_does_not_look_as_if_it_had_drifted() -> None:
+    """A run is in the second state before one of twenty events: what these few do is chance, and is not to throw away
+    what was learned of the others."""
+    random = np.random.default_rng(3)
+    watch = RunWatch(2, 1.0, Sampling(n_again=150), lambda: 0.0)
+    n_seen = 0
+    for _ in range(40):
+        for _ in range(150):
+            offers, found = np.array([10, 0]), np.array([[10, 0, 0], [0, 0, 0]])
+            if random.random() < 0.05:
+                offers[1] = 1
+                found[1, 1 + int(random.random() < 0.5)] = 1
+            watch.take(offers, found, 1e-6)
+        n_seen += 150
+        watch.learn(50, counts_time=True)
+    assert watch._n_all == n_seen, "nothing was forgotten"
+
+
 @pytest.mark.parametrize("batches", [[5, 5, 5], [1] * 15, [15], [2, 7, 6]])
 def test_every_so_many_events_are_looked_at_however_they_come(batches: list[int]) -> None:
     watch = RunWatch(1, 1.0, Sampling(first_every=4), lambda: 0.0)
