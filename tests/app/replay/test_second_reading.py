@@ -31,13 +31,13 @@ TITLES = {
     "data-pull-straggler": "slow fetch from {host}: {period_ms:d} for {bytes:s} to reducer {subject} on ",
     "daemon-paused": "NodeManager on {host} stood still for {pause_ms:d}",
     "queued-data-high": "{queued_bytes.last:s} of map output wait for reducers, {queued_bytes:s} at worst",
-    "load-imbalance-task": "while reducer {subject} runs: {host} is furthest from the mean (cpu_user {value_1:g})",
+    "load-imbalance-task": "while reducer {subject} runs: {host} is furthest from the mean (cpu_user {value_1:p})",
     "imbalance-window-task": (
-        "since reducer {subject} runs: {host} is furthest from the mean (cpu_user {value_1:g}), standard deviation "
-        "{std_now:g} at worst, {std_now.last:g} at last"
+        "since reducer {subject} runs: {host} is furthest from the mean (cpu_user {value_1:p}), standard deviation "
+        "{std_now:p} at worst, {std_now.last:p} at last"
     ),
 }
-"""What a title must tell of what was called for; d: a duration, s: a size, g: a number."""
+"""What a title must tell of what was called for; d: a duration, s: a size, p: percent."""
 
 TOLERANCE_MS = 2
 """Histories and logs round a clock's time each in its own way."""
@@ -72,7 +72,7 @@ def written(template: str, one: Called) -> str:
     told: dict[str, Any] = {"{subject}": one.subject, "{host}": one.hosts[0] if one.hosts else ""}
     for name, value in one.numbers.items():
         told |= {
-            f"{{{name}}}": value, f"{{{name}:g}}": f"{value:.6g}",
+            f"{{{name}}}": value, f"{{{name}:p}}": f"{value:.4g} %",
             f"{{{name}:d}}": format_duration(value), f"{{{name}:s}}": format_size(value),
         }  # fmt: skip
     for placeholder, text in told.items():
