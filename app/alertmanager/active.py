@@ -125,6 +125,11 @@ class ActiveAlerts:
         return known
 
 
+def _id_and_start(text: str) -> tuple[str, int]:
+    alert_id, _, start_ms = text.partition(" ")
+    return alert_id, int(start_ms)
+
+
 def _by_value(name: str, alerts: Iterable[ActiveAlert]) -> dict[str, list[ActiveAlert]]:
     found: dict[str, list[ActiveAlert]] = {}
     for alert in alerts:
@@ -174,7 +179,7 @@ class Active:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._starts: dict[str, int] = {}
+        self._listed: frozenset[str] = frozenset()
         self._known: dict[str, ActiveAlert] = {}
         self._alike: dict[str, dict[str, ActiveAlert]] = {}
         """By their labels as text, then by id."""
@@ -203,22 +208,21 @@ class Active:
             for alert_id, told_by in self._store.told_by_incidents().items()
         }
 
-    def _take(self, starts: dict[str, int]) -> None:
+    def _take(self, listed: frozenset[str]) -> None:
         """What has changed since."""
-        before = self._starts
-        begun = {alert_id: start_ms for alert_id, start_ms in starts.items() if before.get(alert_id) != start_ms}
-        over = before.keys() - starts.keys()
-        if not begun and not over:
+        starts = dict(map(_id_and_start, listed - self._listed))
+        over = {alert_id for alert_id, _ in map(_id_and_start, self._listed - listed)} - starts.keys()
+        if not starts and not over:
             return
-        if len(self._texts) > _MAX_TEXTS_PER_ALERT * len(starts):
+        if len(self._texts) > _MAX_TEXTS_PER_ALERT * len(listed):
             self._texts = {}
-        new = self._store.labelled([alert_id for alert_id in begun if alert_id not in self._known])
+        new = self._store.labelled([alert_id for alert_id in starts if alert_id not in self._known])
         touched: set[str] = set()
         for alert_id in over:
             if (gone := self._known.pop(alert_id, None)) is not None:  # it was deleted before its labels were read
                 del self._alike[gone.identity][alert_id]
                 touched.add(gone.identity)
-        moved = [replace(self._known[of], start_ms=start_ms) for of, start_ms in begun.items() if of in self._known]
+        moved = [replace(self._known[of], start_ms=start_ms) for of, start_ms in starts.items() if of in self._known]
         for found in new:
             labels = labels_of_row(found.labels, found.key, found.query, found.severity)
             names = tuple(sorted(found.key))
@@ -227,7 +231,7 @@ class Active:
             self._known[alert.id] = alert
             self._alike.setdefault(alert.identity, {})[alert.id] = alert
             touched.add(alert.identity)
-        self._starts = starts
+        self._listed = listed
         self._tell(touched)
 
     def _tell(self, touched: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, String, cast, func, select
 from sqlalchemy.orm import Session, aliased
 
 from app.store.alert_pages import filtered_later, with_hosts
@@ -46,12 +46,12 @@ class ChangedSilence(NamedTuple):
     changed_ms: int
 
 
-def active(session: Session) -> dict[str, int]:
-    """By the id of all alerts that are not over, start_ms: from an index alone."""
-    statement = select(AlertRow.id, AlertRow.start_ms).where(AlertRow.state.in_(OPEN_STATES))
-    cursor = session.connection().execute(statement).cursor
-    assert cursor is not None, "it returns rows"
-    return dict(iter(cursor.fetchone, None))  # of the driver, one by one: 100,000 at once are garbage to look for
+def active(session: Session) -> frozenset[str]:
+    """`id start_ms` of all alerts that are not over: from an index alone, and put together by the database, since
+    100,000 rows take Python longer than the database."""
+    listed = func.aggregate_strings(AlertRow.id + " " + cast(AlertRow.start_ms, String), "\n")
+    found = session.connection().scalar(select(listed).where(AlertRow.state.in_(OPEN_STATES)))
+    return frozenset(found.split("\n") if found else ())
 
 
 def told_by_incidents(session: Session) -> dict[str, list[str]]:

@@ -481,8 +481,8 @@ class Store:
         except SQLAlchemyError as error:
             raise self._refused("read", error) from error
 
-    def active_alerts(self) -> dict[str, int]:
-        """By id, start_ms of all alerts that are not over."""
+    def active_alerts(self) -> frozenset[str]:
+        """`id start_ms` of all alerts that are not over."""
         with self._reading() as session:
             return active.active(session)
 

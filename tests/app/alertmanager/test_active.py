@@ -41,8 +41,8 @@ class Kept:
     def change_mark(self) -> None:
         return None
 
-    def active_alerts(self) -> dict[str, int]:
-        return dict(self.starts)
+    def active_alerts(self) -> frozenset[str]:
+        return frozenset(f"{alert_id} {start_ms}" for alert_id, start_ms in self.starts.items())
 
     def labelled(self, alert_ids: Collection[str]) -> list[Labelled]:
         return [self.rows[alert_id] for alert_id in alert_ids if alert_id in self.rows]
