@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,12 +191,20 @@ class Holding:
         if place not in self._found:
             if len(self._found) >= _MAX_REMEMBERED:
                 self._found.clear()
-            asked = list(self._of_any)
-            for name, of_value in self._of_label.items():
-                asked += of_value.get(labels.get(name, ""), ())
-            asked.sort(key=lambda pair: pair[0])
-            self._found[place] = next((silence.row for _, silence in asked if silence.covers(labels)), None)
+            self._found[place] = next(self._all_covering(labels), None)
         return self._found[place]
+
+    def is_covered_by(self, silence_id: int, labels: Mapping[str, str]) -> bool:
+        """Whether this one of those that hold covers alerts with these labels, also where another one ends later."""
+        return any(row.id == silence_id for row in self._all_covering(labels))
+
+    def _all_covering(self, labels: Mapping[str, str]) -> Iterator[SilenceRow]:
+        """Those that cover alerts with these labels, that which ends last first."""
+        asked = list(self._of_any)
+        for name, of_value in self._of_label.items():
+            asked += of_value.get(labels.get(name, ""), ())
+        asked.sort(key=lambda pair: pair[0])
+        return (silence.row for _, silence in asked if silence.covers(labels))
 
     def is_pausing(self, labels: Mapping[str, str]) -> bool:
         """Whether one that will hold again, at other times, would cover these."""

@@ -167,8 +167,7 @@ class BetweenSteps:
         """Of these alerts those are silenced that this silence covers, and that are not yet; returns how many."""
         covered = []
         for known in self._writer.alerts.of_silences(alert_ids):
-            covering = self._holding.covering(_labels(known))
-            if covering is not None and covering.id == silence_id and self._is_otherwise(known):
+            if self._holding.is_covered_by(silence_id, _labels(known)) and self._is_otherwise(known):
                 covered.append(known["id"])
         self._follow_silences(covered, actor, note)
         return len(covered)

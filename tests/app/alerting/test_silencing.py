@@ -81,6 +81,18 @@ def test_a_recurring_silence_holds_at_its_times_only(store: Store) -> None:
     assert found == [False, True, True, False, False, True, False]
 
 
+def test_a_new_silence_hides_at_once_what_a_changed_one_that_ends_later_hides_with_the_next_step(store: Store) -> None:
+    fire(store, 1_000, *TASKS)
+    silence_matching(store, wanted('task_id="none"', 0, 9_000), Person("mia"), "first", 1_000)
+    (row,) = store.silences(1_000)
+    edit_silence(store, row.id, SilenceEdit(matchers=read_matchers(['task_id="t1"'])), Person("bob"), 1_100)
+    assert silenced(store) == set()
+    assert silence_matching(store, wanted('task_id="t1"', 0, 5_000), Person("eve"), "second", 1_150) == 1
+    assert silenced(store) == {"t1"}
+    fire(store, 1_200)
+    assert silenced(store) == {"t1"}
+
+
 def test_a_changed_silence_hides_what_it_says_now_and_its_history_is_kept(store: Store) -> None:
     fire(store, 1_000, *TASKS)
     silence_matching(store, wanted('task_id="t1"', 0, 9_000), Person("mia"), "first", 1_000)
