@@ -16,7 +16,6 @@ from app.alertmanager.answers import encoded
 from app.alertmanager.parameters import Wanted
 from app.alertmanager.silences import silence_uuid
 from app.alertmanager.texts import AlertTexts
-from app.live.assembly import links_of
 from app.settings import Settings
 from app.store.api import Store
 from app.store.models import SilenceRow
@@ -75,13 +74,16 @@ class Silenced:
         return sorted(silence_id for silence_id, matchers in asked if all_match(matchers, labels))
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """What hides an alert."""
 
     silenced_by: list[str]
     inhibited_by: list[str]
     """The alert that does so by a rule, then the incidents that are told in its place."""
+
+
+STANDS = Standing([], [])
+"""Nothing hides it."""
 
 
 class AlertAnswers:
@@ -95,7 +97,7 @@ class AlertAnswers:
         self._texts = texts
         self._routing = routing
         self._receivers = receiver_names(settings)
-        self._links = links_of(settings)
+        self._settings = settings
         self._now_ms = now_ms
         self._silenced = Silenced(store.silences(now_ms), now_ms)
         rules = () if self._routing is None else self._routing.rules
@@ -159,11 +161,13 @@ class AlertAnswers:
     # ------------------------------------------------------------------ what hides
 
     def _standing(self, alert: ActiveAlert) -> Standing:
-        inhibited_by = list(self._active.incidents.get(alert.id, ()))
+        incidents = self._active.incidents.get(alert.id, ())
         source = self._inhibited_by(alert.labels)
-        if source is not None and source not in inhibited_by:
-            inhibited_by.insert(0, source)
-        return Standing(self._silenced.by(alert.labels), inhibited_by)
+        silenced_by = self._silenced.by(alert.labels)
+        if not (incidents or source or silenced_by):
+            return STANDS
+        first = [] if source is None or source in incidents else [source]
+        return Standing(silenced_by, [*first, *incidents])
 
     @staticmethod
     def _is_wanted(standing: Standing, wanted: Wanted) -> bool:
@@ -208,12 +212,9 @@ class AlertAnswers:
         ends_at = encoded(iso(self._now_ms + RESOLVE_TIMEOUT_MS))
         pending = iter(found)
         while chunk := list(islice(pending, CHUNK)):
-            texts = self._texts.of([alert for alert, _, _ in chunk], self._links)
-            for (alert, standing, mutes), text in zip(chunk, texts, strict=True):
-                if text is None:
-                    yield None
-                else:
-                    yield text.with_all(ends_at, self._told_as_json(alert), _status(standing, mutes))
+            texts = self._texts.of([alert for alert, _, _ in chunk], self._settings, self._told_as_json)
+            for (_, standing, mutes), text in zip(chunk, texts, strict=True):
+                yield None if text is None else text.with_all(ends_at, _status(standing, mutes))
 
     def _told_as_json(self, alert: ActiveAlert) -> bytes:
         """Alerts share their receivers."""

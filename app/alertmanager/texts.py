@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,9 @@ from app.alerting.snapshots import snapshot_of
 from app.alerting.text import iso
 from app.alertmanager.active import ActiveAlert
 from app.alertmanager.answers import encoded
-from app.store.active import AlertVersion
+from app.live.assembly import links_of
+from app.settings import Settings
+from app.store.active import AlertVersion, version_of
 from app.store.api import Store
 from app.store.models import AlertRow
 
@@ -25,23 +27,27 @@ MAX_KEPT_BYTES = 64 * 2**20
 """Of texts; who asks for more than that is answered as slowly as the first one."""
 
 
+Told = Callable[[ActiveAlert], bytes]
+"""Alert -> who is told of it, as JSON."""
+
+
 class AlertText(NamedTuple):
     """The parts of a JSON object, in order; what depends on the request stands behind each but the last."""
 
     to_ends_at: bytes
-    to_receivers: bytes
     to_status: bytes
     rest: bytes
 
-    def with_all(self, ends_at: bytes, receivers: bytes, status: bytes) -> bytes:
+    def with_all(self, ends_at: bytes, status: bytes) -> bytes:
         """The whole object; each as JSON."""
-        return b"".join((self.to_ends_at, ends_at, self.to_receivers, receivers, self.to_status, status, self.rest))
+        return b"".join((self.to_ends_at, ends_at, self.to_status, status, self.rest))
 
 
 @dataclass(slots=True)
 class _Kept:
     """A text of the alert as it was at a mark of the store."""
 
+    id: str
     version: AlertVersion
     text: AlertText
     mark: int | None
@@ -57,59 +63,59 @@ class AlertTexts:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         """The one asked for last at the end."""
         self._n_bytes = 0
-        self._links: Links | None = None
+        self._settings: Settings | None = None
 
-    def of(self, alerts: Sequence[ActiveAlert], links: Links) -> list[AlertText | None]:
-        """As the alerts are now; None of one that is over, and was deleted, by now. Raises StoreError."""
+    def of(self, alerts: Sequence[ActiveAlert], settings: Settings, told: Told) -> list[AlertText | None]:
+        """As the alerts are now; None of one that is over, and was deleted, by now. Raises StoreError.
+
+        `told`: by these settings.
+        """
         mark = self._store.change_mark()
         with self._lock:
-            if links != self._links:
-                self._kept.clear()
-                self._n_bytes, self._links = 0, links
-            texts = {alert.id: self._known(alert.id, mark) for alert in alerts}
-        unsure = [alert for alert in alerts if texts[alert.id] is None]
-        if unsure:
-            versions = self._store.alert_versions([alert.id for alert in unsure])
-            with self._lock:
-                texts |= {alert_id: self._unchanged(version, mark) for alert_id, version in versions.items()}
-            texts |= self._made(
-                [alert for alert in unsure if alert.id in versions and texts[alert.id] is None], links, mark
-            )
-        return [texts[alert.id] for alert in alerts]
-
-    def _made(self, alerts: Sequence[ActiveAlert], links: Links, mark: int | None) -> dict[str, AlertText]:
-        rows = self._store.whole_alerts([alert.id for alert in alerts]) if alerts else {}
-        made = [
-            _Kept(AlertVersion.of(rows[alert.id]), _text_of(alert, rows[alert.id], links), mark)
-            for alert in alerts
-            if alert.id in rows
-        ]
+            self._go_by(settings)
+            found = {alert.id: self._kept.get(alert.id) for alert in alerts}
+        unsure = [alert_id for alert_id, kept in found.items() if kept is None or mark is None or kept.mark != mark]
+        versions = self._store.alert_versions(unsure) if unsure else {}
+        for alert_id in unsure:
+            kept = found[alert_id]
+            if kept is not None and kept.version == versions.get(alert_id):
+                kept.mark = mark
+            else:
+                found[alert_id] = None
+        new = [alert for alert in alerts if found[alert.id] is None and alert.id in versions]
+        made = self._made(new, settings, told, mark) if new else {}
         with self._lock:
-            if links == self._links:
-                for kept in made:
+            if settings is self._settings:
+                for kept in made.values():
                     self._keep(kept)
-        return {kept.version.id: kept.text for kept in made}
+            for alert_id in found:
+                if alert_id in self._kept:
+                    self._kept.move_to_end(alert_id)
+        found |= made
+        return [None if kept is None else kept.text for kept in map(found.get, (alert.id for alert in alerts))]
 
-    def _known(self, alert_id: str, mark: int | None) -> AlertText | None:
-        """Of an alert in a store that nobody has changed since."""
-        kept = self._kept.get(alert_id)
-        if kept is None or mark is None or kept.mark != mark:
-            return None
-        self._kept.move_to_end(alert_id)
-        return kept.text
+    def _go_by(self, settings: Settings) -> None:
+        """What others say is forgotten."""
+        if settings is not self._settings:
+            if settings != self._settings:
+                self._kept.clear()
+                self._n_bytes = 0
+            self._settings = settings
 
-    def _unchanged(self, version: AlertVersion, mark: int | None) -> AlertText | None:
-        """Of an alert that nobody has changed since."""
-        kept = self._kept.get(version.id)
-        if kept is None or kept.version != version:
-            return None
-        kept.mark = mark
-        self._kept.move_to_end(version.id)
-        return kept.text
+    def _made(
+        self, alerts: Sequence[ActiveAlert], settings: Settings, told: Told, mark: int | None
+    ) -> dict[str, _Kept]:
+        rows = self._store.whole_alerts([alert.id for alert in alerts])
+        links = links_of(settings)
+        return {
+            alert.id: _Kept(alert.id, version_of(row), _text_of(alert, row, links, told(alert)), mark)
+            for alert in alerts
+            if (row := rows.get(alert.id)) is not None
+        }
 
     def _keep(self, kept: _Kept) -> None:
-        before = self._kept.pop(kept.version.id, None)
-        self._kept[kept.version.id] = kept
+        before = self._kept.pop(kept.id, None)
+        self._kept[kept.id] = kept
         self._n_bytes += _size(kept.text) - (0 if before is None else _size(before.text))
         while self._n_bytes > self._max_bytes:
             _, oldest = self._kept.popitem(last=False)
@@ -120,7 +126,7 @@ def _size(text: AlertText) -> int:
     return sum(map(len, text))
 
 
-def _text_of(alert: ActiveAlert, row: AlertRow, links: Links) -> AlertText:
+def _text_of(alert: ActiveAlert, row: AlertRow, links: Links, told: bytes) -> AlertText:
     snapshot = snapshot_of(row)
     annotations = {
         **annotations_of(snapshot),
@@ -130,10 +136,16 @@ def _text_of(alert: ActiveAlert, row: AlertRow, links: Links) -> AlertText:
     }
     annotations = {name: value for name, value in sorted(annotations.items()) if value}
     last = {"updatedAt": iso(row.updated_ms), "generatorURL": links.alert(snapshot), "labels": dict(alert.labels)}
+    to_status = {"startsAt": iso(began_ms(snapshot))}
     return AlertText(
         _without_end({"annotations": annotations}) + b',"endsAt":',
-        b"," + _without_ends({"fingerprint": alert.fingerprint}) + b',"receivers":',
-        b"," + _without_ends({"startsAt": iso(began_ms(snapshot))}) + b',"status":',
+        b","
+        + _without_ends({"fingerprint": alert.fingerprint})
+        + b',"receivers":'
+        + told
+        + b","
+        + _without_ends(to_status)
+        + b',"status":',
         b"," + encoded(last)[1:],
     )
 

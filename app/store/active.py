@@ -25,18 +25,13 @@ class Labelled(NamedTuple):
     labels: Mapping[str, str]
 
 
-class AlertVersion(NamedTuple):
-    """What changes with all that is said of an alert."""
+AlertVersion = tuple[str, int, int, int]
+"""What changes with all that is said of an alert: id, revision, updated_ms, n_matches."""
 
-    id: str
-    revision: int
-    updated_ms: int
-    n_matches: int
 
-    @classmethod
-    def of(cls, alert: AlertRow) -> AlertVersion:
-        """That of a row."""
-        return cls(alert.id, alert.revision, alert.updated_ms, alert.n_matches)
+def version_of(alert: AlertRow) -> AlertVersion:
+    """That of a row."""
+    return alert.id, alert.revision, alert.updated_ms, alert.n_matches
 
 
 class ChangedSilence(NamedTuple):
@@ -96,7 +91,7 @@ def versions(session: Session, alert_ids: Sequence[str]) -> dict[str, AlertVersi
     for chunk in in_chunks(alert_ids):
         cursor = session.connection().execute(select(*columns).where(AlertRow.id.in_(chunk))).cursor
         assert cursor is not None, "it returns rows"
-        found |= {row[0]: AlertVersion(*row) for row in iter(cursor.fetchone, None)}
+        found |= {row[0]: row for row in cursor.fetchall()}
     return found
 
 
@@ -149,6 +144,7 @@ def _changed(session: Session, ids: Sequence[int]) -> dict[int, int]:
 
 
 __all__ = [
+    "AlertVersion",
     "ChangedSilence",
     "Labelled",
     "active",
@@ -157,5 +153,7 @@ __all__ = [
     "silence_changes",
     "silences",
     "told_by_incidents",
+    "version_of",
+    "versions",
     "whole",
 ]

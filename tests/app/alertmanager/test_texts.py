@@ -11,9 +11,8 @@ import pytest
 from sqlalchemy import event
 
 from app.alerting import operations
-from app.alerting.links import Links
 from app.alerting.people import Person
-from app.alertmanager.active import Active
+from app.alertmanager.active import Active, ActiveAlert
 from app.alertmanager.alerts import AlertAnswers
 from app.alertmanager.parameters import Wanted
 from app.alertmanager.texts import AlertTexts
@@ -22,7 +21,12 @@ from app.store.models import AlertRow
 from tests.app.alertmanager.served import NOW_MS, configured, fire, lost, slow
 
 MIA = Person("mia")
-LINKS = Links("http://127.0.0.1:8501")
+SETTINGS = configured(none=True)
+TOLD = b'[{"name":"none"}]'
+
+
+def told(_alert: ActiveAlert) -> bytes:
+    return TOLD
 
 
 class Counted:
@@ -121,31 +125,37 @@ def test_a_store_that_nobody_changes_is_not_asked_which_alerts_there_are(store: 
     assert [statement for statement in asked if "FROM alerts" in statement] != []
 
 
-def test_other_links_are_other_texts(store: Store) -> None:
+def test_other_settings_are_other_texts_and_the_same_ones_read_anew_are_not(store: Store) -> None:
     fire(store, slow("t1", "n1"))
-    texts, alerts = AlertTexts(store), [*Active(store).now().alerts.values()]
-    (one,) = texts.of(alerts, LINKS)
-    (other,) = texts.of(alerts, Links("http://127.0.0.1:9999"))
+    counted = Counted(store)
+    texts, alerts = AlertTexts(counted), [*Active(store).now().alerts.values()]  # type: ignore[arg-type]  # it has all of one
+    here = configured(external_url="http://127.0.0.1:8501")
+    (one,) = texts.of(alerts, here, told)
+    assert texts.of(alerts, here.model_copy(), told) == [one]
+    assert len(counted.read) == 1
+    (other,) = texts.of(alerts, configured(external_url="http://127.0.0.1:9999"), lambda _alert: b"[]")
     assert one is not None
     assert other is not None
     assert b"127.0.0.1:8501" in one.rest
     assert b"127.0.0.1:9999" in other.rest
+    assert b'"receivers":' + TOLD in one.to_status
+    assert b'"receivers":[]' in other.to_status
 
 
 def test_what_is_kept_is_bounded_and_the_one_asked_for_last_stays(store: Store) -> None:
     fire(store, *(slow(f"t{n}", "n1") for n in range(10)))
     alerts = [*Active(store).now().alerts.values()]
-    size = max(sum(map(len, text)) for text in AlertTexts(store).of(alerts, LINKS) if text is not None)
+    size = max(sum(map(len, text)) for text in AlertTexts(store).of(alerts, SETTINGS, told) if text is not None)
     counted = Counted(store)
     texts = AlertTexts(counted, 4 * size)  # type: ignore[arg-type]  # it has all of one
-    whole = texts.of(alerts, LINKS)
+    whole = texts.of(alerts, SETTINGS, told)
     assert None not in whole
     assert len(counted.read) == 10
-    assert texts.of(alerts[-4:], LINKS) == whole[-4:]
+    assert texts.of(alerts[-4:], SETTINGS, told) == whole[-4:]
     assert len(counted.read) == 10
-    assert texts.of(alerts[:1], LINKS) == whole[:1]
+    assert texts.of(alerts[:1], SETTINGS, told) == whole[:1]
     assert len(counted.read) == 11
-    assert texts.of(alerts[-3:], LINKS) == whole[-3:]
+    assert texts.of(alerts[-3:], SETTINGS, told) == whole[-3:]
     assert len(counted.read) == 11
 
 
@@ -153,6 +163,6 @@ def test_one_that_was_deleted_meanwhile_is_left_out(store: Store) -> None:
     fire(store, slow("t1", "n1"))
     (alert,) = Active(store).now().alerts.values()
     gone = replace(alert, id="0" * 32)
-    texts = AlertTexts(store).of([gone, alert], LINKS)
+    texts = AlertTexts(store).of([gone, alert], SETTINGS, told)
     assert texts[0] is None
     assert texts[1] is not None
