@@ -16,19 +16,19 @@ def with_parameters(runbook: str, query: CompiledQuery) -> str:
 
     A default that is written with a unit of time makes the value a duration.
     """
-    durations = query.resolved.durations
     for name, value in query.resolved.parameters.items():
         if (named := f"`{name}`") in runbook:
-            runbook = runbook.replace(named, f"{named} ({_shown(name, value, name in durations)})", 1)
+            runbook = runbook.replace(named, f"{named} ({parameter_text(query, name, value)})", 1)
     return runbook
 
 
-def _shown(name: str, value: float | str, is_duration: bool) -> str:
+def parameter_text(query: CompiledQuery, name: str, value: float | str) -> str:
+    """A value of the query's parameter with its unit; its own text is inert."""
     if isinstance(value, str):
         return plain(value)
-    if is_duration:
+    if name in query.resolved.durations:
         return format_duration(value)
     return format_size(value) if name.endswith("_bytes") else f"{value:,}"
 
 
-__all__ = ["with_parameters"]
+__all__ = ["parameter_text", "with_parameters"]

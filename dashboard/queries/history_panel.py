@@ -12,6 +12,7 @@ from app.chosen_store import STORE_VARIABLE
 from app.commands.spark_query import command_line, without_passwords
 from app.config import CONFIG_VARIABLE
 from app.queries.messages import HistoryLimits, QueryRequest
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked
 from dashboard.queries.history_pool import HistoryPool, HistoryRun
 from dashboard.queries.list import loaded_queries
@@ -174,7 +175,7 @@ def _command(request: QueryRequest) -> None:
         config=os.environ.get(CONFIG_VARIABLE),
         store=chosen.event_store_url if elsewhere else None,
     )
-    st.code(line, language="bash", wrap_lines=True)
+    copied_texts("history-command", [CopiedText("the command", line)])
     kept = "" if is_file else f"Download the text (below) as {md(file)} first. "
     st.caption(
         f"{kept}--format csv, jsonl or parquet with --out writes the rows into a file, without a limit on their number."
@@ -241,7 +242,7 @@ def _tell_end(run: HistoryRun, snapshot: Snapshot) -> None:
         )
     elif snapshot.failure is not None:
         st.error("The query could not be run.", icon=":material/error:")
-        st.code(without_passwords(snapshot.failure), language=None, wrap_lines=True)
+        copied_texts("history-failure", [CopiedText("the failure", without_passwords(snapshot.failure))])
     elif snapshot.end is not None:
         account(snapshot.end, notes_of_history(run.limits, snapshot), _span(run.request))
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app.queries.messages import QueryRequest, RunLimits
 from collectors.time_units import DAY_MS
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.queries.check import Checked
 from dashboard.queries.history_panel import history_panel
 from dashboard.queries.notes import notes_of_recent
@@ -207,7 +208,7 @@ def _progress(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
 def _tell_end(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
     if snapshot.failure is not None:
         st.error("The query could not be run.", icon=":material/error:")
-        st.code(snapshot.failure, language=None)
+        copied_texts("failure", [CopiedText("the failure", snapshot.failure, kind="lines")])
     elif snapshot.is_stopped:
         st.warning(f"Stopped. {_so_far(snapshot)}", icon=":material/stop:")
     elif snapshot.end is not None:

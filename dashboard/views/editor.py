@@ -12,6 +12,7 @@ import streamlit as st
 from app.queries.loading import MAX_QUERY_BYTES
 from collectors.schema import event_table, load_event_types
 from dashboard import links, looks
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.components.query_editor import query_editor, typed_text
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked, check_query
 from dashboard.queries.list import KnownQueries, default_values, loaded_queries
@@ -77,7 +78,7 @@ def page() -> None:
     plan, too_long = st.container(), st.container()
     if checked.compiled is not None:
         with plan.expander("Plan: how the query is read and evaluated", icon=":material/account_tree:"):
-            st.code(checked.compiled.explain(), language=None)
+            copied_texts("plan", [CopiedText("the plan", checked.compiled.explain(), kind="lines")])
     st.session_state[_TEXT + "-now"] = text
     with too_long:
         _keep_url(text, written, known)

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.queries.figures import Figures, query_figures
 from dashboard.queries.list import KnownQueries, KnownQuery, QueryState, loaded_queries
 from dashboard.store import settings
@@ -49,7 +50,7 @@ def _broken(queries: Sequence[KnownQuery]) -> None:
                 f"{md(query.name)} cannot run; the others do. Mend the file, then reload (SIGHUP or POST /-/reload).",
                 icon=":material/error:",
             )
-            st.code(query.problem or "", language=None)
+            copied_texts(f"problem-{query.name}", [CopiedText("the problem", query.problem or "", kind="lines")])
 
 
 def _list(known: KnownQueries) -> None:

@@ -7,15 +7,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.queries.runbook import parameter_text
 from dashboard import links, looks
-from dashboard.alerts.words import at_least_one, suspects
+from dashboard.alerts import table as alert_table
+from dashboard.components.copied_texts import CopiedText, copied_texts
 from dashboard.figure_row import show_figures
 from dashboard.queries.figures import Figures, query_figures
-from dashboard.queries.list import KnownQuery, QueryState, loaded_queries
+from dashboard.queries.list import KnownQuery, Parameter, QueryState, loaded_queries
 from dashboard.queries.results import job_id_of
-from dashboard.store import AlertFilter, AlertRow, Cursor, ReportRow, store
+from dashboard.static_table import show_table
+from dashboard.store import AlertFilter, ReportRow, store
 from dashboard.text import inert, md
-from dashboard.times import duration, local, shown
+from dashboard.times import duration, shown
 from dashboard.units import shown_cell
 from dashboard.views.queries import STATES
 
@@ -33,7 +36,7 @@ def page() -> None:
         told = f"There is no query file {md(name)}.cep: it was removed or renamed." if name else "No query is chosen."
         st.info(f"{told} Choose one from the list of all queries.", icon=":material/search_off:")
         if name:
-            _found_lately(name, is_report=False)
+            _found_lately(name, query_figures([name])[name], is_report=False)
         return
     st.title(md(query.name))
     _state(query)
@@ -42,15 +45,15 @@ def page() -> None:
     text, about = st.container(key=looks.BESIDE).columns([3, 2], gap="large")
     with text:
         st.subheader("Text")
-        st.code(query.text, language="sql", wrap_lines=True)
+        copied_texts("query-text", [CopiedText("the query", query.text, kind="query")])
         links.link("editor", "Open in the editor", icon=":material/edit_note:", name=query.name)
     with about:
         _runbook(query)
         _parameters(query)
     if query.compiled is not None:
         with st.expander("Explain: how it is read and evaluated", icon=":material/account_tree:"):
-            st.code(query.compiled.explain(), language=None)
-    _found_lately(query.name, is_report=query.severity == "report")
+            copied_texts("plan", [CopiedText("the plan", query.compiled.explain(), kind="lines")])
+    _found_lately(query.name, figures, is_report=query.severity == "report")
 
 
 def _state(query: KnownQuery) -> None:
@@ -58,15 +61,19 @@ def _state(query: KnownQuery) -> None:
         st.error(
             "This query cannot run; mend the file, then reload (SIGHUP or POST /-/reload).", icon=":material/error:"
         )
-        st.code(query.problem or "", language=None)
+        _problem(query.problem or "")
     elif query.state is QueryState.DISABLED:
         st.warning("Switched off: its name stands in queries.disabled of config.yaml.", icon=":material/toggle_off:")
         if query.problem:
-            st.code(query.problem, language=None)
+            _problem(query.problem)
     kinds = {"report": "a report: its matches become rows", "—": "not known while it cannot run"}
     window = "" if query.within_ms is None else f"; a match spans {duration(query.within_ms)} at most"
     kind = kinds.get(query.severity, f"alerts of severity {query.severity}")
     st.caption(f"{STATES[query.state].capitalize()}; {kind}{window}. File {md(query.path, 300)}")
+
+
+def _problem(text: str) -> None:
+    copied_texts("problem", [CopiedText("the problem", text, kind="lines")])
 
 
 def _figures(query: KnownQuery, figures: Figures) -> None:
@@ -107,79 +114,47 @@ def _parameters(query: KnownQuery) -> None:
     if not query.defaults:
         st.caption("It has none.")
         return
-    st.dataframe(parameters_frame(query), hide_index=True, height="content", key="query-parameters")
+    configured = {name: inert(value) for name, value in query.configured.items()}
+    show_table(
+        {
+            "Parameter": query.defaults,
+            "Default": [_parameter(query, *default) for default in query.defaults.items()],
+            "Configured": [configured.get(name, "—") for name in query.defaults],
+            "In use": [_parameter(query, name, query.in_use[name]) if query.in_use else "—" for name in query.defaults],
+        },
+        label="Parameters",
+        whole=("Default", "Configured", "In use"),
+    )
     st.caption("Set them in config.yaml: queries.parameters, by the query's name.")
 
 
-def parameters_frame(query: KnownQuery) -> pd.DataFrame:
-    """Name, default, configured value as written, and the value in use."""
-    return pd.DataFrame(
-        [
-            {
-                "Parameter": name,
-                "Default": inert(default),
-                "Configured": inert(query.configured[name]) if name in query.configured else "—",
-                "In use": inert(query.in_use[name]) if name in query.in_use else "—",
-            }
-            for name, default in query.defaults.items()
-        ]
-    )
+def _parameter(query: KnownQuery, name: str, value: Parameter) -> str:
+    return inert(value) if query.compiled is None else parameter_text(query.compiled, name, value)
 
 
 # ------------------------------------------------------------- what it found
 
 
-def _found_lately(name: str, *, is_report: bool) -> None:
+def _found_lately(name: str, figures: Figures, *, is_report: bool) -> None:
     if is_report:
         st.subheader("Report rows")
         _reports(name)
     else:
         st.subheader("Alerts")
-        _alerts(name)
+        _alerts(name, figures)
 
 
-def _alerts(name: str) -> None:
-    after, before = _cursor("after"), _cursor("before")
+def _alerts(name: str, figures: Figures) -> None:
     wanted = AlertFilter(queries=(name,), merged=False, limit=PAGE_ROWS)
-    found = store().alert_page(wanted, after=after, before=None if after is not None else before)
+    found = alert_table.page_at(store(), wanted, "alerts")
     if not found.alerts:
         st.info("No alert of this query yet: nothing has matched it.", icon=":material/notifications_off:")
         return
-    state = st.dataframe(
-        alerts_frame(found.alerts),
-        hide_index=True,
-        height="content",
-        on_select="rerun",
-        selection_mode="single-row",
-        key=f"query-alerts-{after}-{before}",
-    )
-    _pager(
-        None if found.previous is None else _written(found.previous),
-        None if found.next is None else _written(found.next),
-    )
-    chosen = state.selection.rows
-    if chosen and chosen[0] < len(found.alerts):
-        links.go("alert", id=found.alerts[chosen[0]].id)
-    st.caption("Select a row to open the alert.")
-
-
-def alerts_frame(alerts: tuple[AlertRow, ...]) -> pd.DataFrame:
-    """One line per alert, with inert text."""
-    return pd.DataFrame(
-        [
-            {
-                "State": looks.standing(alert.state, alert.silenced),
-                "Severity": alert.severity,
-                "Began": local(alert.onset_ms).replace(tzinfo=None),
-                "Last seen": local(alert.last_seen_ms).replace(tzinfo=None),
-                "Host": inert(suspects(alert)),
-                "Summary": inert(alert.summary, 300),
-                "Matches": f"{'' if alert.n_matches_exact else 'at least '}{alert.n_matches:,}",
-                "At least one match": at_least_one(alert),
-            }
-            for alert in alerts
-        ]
-    )
+    # What is counted may be some seconds older than what is listed.
+    told = alert_table.range_text(found, max(figures.n_alerts, len(found.alerts)), figures.n_alerts_exact)
+    st.caption(f"{told}, by first event, the latest first")
+    alert_table.show(found.alerts, "query-alerts")
+    alert_table.pager(found, "alerts", told)
 
 
 def _reports(name: str) -> None:
@@ -220,29 +195,10 @@ def reports_frame(rows: list[ReportRow]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _pager(previous: str | None, following: str | None) -> None:
-    buttons = st.container(horizontal=True)
-    if previous is not None and buttons.button("Newer", icon=":material/chevron_left:", key="query-newer"):
-        _go(before=previous)
-    if following is not None and buttons.button("Older", icon=":material/chevron_right:", key="query-older"):
-        _go(after=following)
-
-
 def _go(**place: str) -> None:
     """Another page of the rows, in the address."""
     st.query_params.from_dict({"name": st.query_params.get("name", ""), **place})
     st.rerun()
-
-
-def _written(cursor: Cursor) -> str:
-    return f"{cursor.start_ms}.{cursor.id}"
-
-
-def _cursor(name: str) -> Cursor | None:
-    start, dot, alert_id = st.query_params.get(name, "").partition(".")
-    if not dot or not start.lstrip("-").isdecimal() or len(start) > 18 or len(alert_id) > 64:
-        return None
-    return Cursor(int(start), alert_id)
 
 
 def _number(text: str | None) -> int:

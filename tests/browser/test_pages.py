@@ -153,7 +153,7 @@ def test_a_narrow_window_cuts_neither_queries_nor_buttons(visitor: OwnVisitor) -
     words = older.locator("p")
     assert words.evaluate("each => each.scrollWidth <= each.clientWidth")
     for address, heading, wide in (
-        ("query?name=queued-data", "queued-data", page.get_by_test_id("stCode").first),
+        ("query?name=queued-data", "queued-data", page.locator("pre").first),
         ("editor?name=queued-data", "Query editor", page.get_by_role("textbox", name="Text of the query")),
     ):
         own.open(address, heading)

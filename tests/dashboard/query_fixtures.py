@@ -145,9 +145,8 @@ def texts(test: AppTest) -> str:
         test.warning,
         test.info,
         test.success,
-        test.code,
     )
-    return "\n".join(str(element.value) for group in groups for element in group)
+    return "\n".join([*(str(element.value) for group in groups for element in group), *copied(test)])
 
 
 def opened(test: AppTest, key: str) -> AppTest:
@@ -211,16 +210,16 @@ class _Cells(HTMLParser):
 
 def copied(test: AppTest) -> list[str]:
     """The texts that have a button to copy them, in the order of the page."""
-    return [text["text"] for given in _given(test) for text in given.get("texts", ())]
+    return [text["text"] for given in given(test) for text in given.get("texts", ())]
 
 
 def lists(test: AppTest) -> list[dict[str, Any]]:
     """What each list of alerts was given, in the order of the page."""
-    return [given for given in _given(test) if "rows" in given]
+    return [given for given in given(test) if "rows" in given]
 
 
-def _given(test: AppTest) -> list[dict[str, Any]]:
-    """What each component of our own was given."""
+def given(test: AppTest) -> list[dict[str, Any]]:
+    """What each component of our own was given, in the order of the page."""
     found = [child for child in _walk(test.main) if getattr(child, "type", "") == "bidi_component"]
     return [json.loads(child.proto.json or child.proto.mixed.json) for child in found]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from dashboard.components.served import ServedComponent
 
@@ -23,11 +24,16 @@ _TEXTS = ServedComponent(
 
 @dataclass(frozen=True, slots=True)
 class CopiedText:
-    """`label` stands above it, if there is one; `name` says what the button copies."""
+    """`label` stands above it, if there is one; `name` says what the button copies.
+
+    kind: of a "command" long lines are wrapped; in "lines" what stands below each other stays there (a caret, columns);
+    a "query" is wrapped, and its comments, texts and clauses have looks of their own.
+    """
 
     name: str
     text: str
     label: str = ""
+    kind: Literal["command", "lines", "query"] = "command"
 
 
 def copied_texts(key: str, texts: Sequence[CopiedText]) -> None:

@@ -18,7 +18,17 @@ from dashboard.queries.pool import Snapshot
 from dashboard.queries.shown import bound_events
 from tests.dashboard.queries.test_history_pool import OBEYS
 from tests.dashboard.queries.test_pool import FINISHES, HANGS, PRELUDE, WAIT_S, with_rows
-from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, in_address, installation, rerun, texts, view
+from tests.dashboard.query_fixtures import (
+    HOSTILE,
+    SLOW,
+    Installation,
+    copied,
+    in_address,
+    installation,
+    rerun,
+    texts,
+    view,
+)
 
 __all__ = ["installation"]  # a fixture
 
@@ -91,7 +101,7 @@ def test_rows_and_files_as_over_the_recent_events(answering: Answering) -> None:
 def test_the_job_gets_what_the_page_shows(answering: Answering) -> None:
     answering(TELLS_REQUEST)
     page = finished(over_history(**{"p.least": "2 min", "from": "3000"}))
-    request, limits = read_history_request(page.code[-1].value)
+    request, limits = read_history_request(copied(page)[-1])
     assert (request.text, request.parameters) == (SLOW, {"least": 120_000})
     assert (request.from_ms, request.to_ms) == (3_000, None)
     assert limits.timeout_ms == 1_800_000
@@ -104,13 +114,13 @@ def test_the_command_that_does_the_same(answering: Answering, installation: Inst
     answering(FINISHES)
     config = f"--config={installation.folder / 'config.yaml'}"
     page = over_history(**{"p.least": "2 min", "from": "3000", "to": "1700000000123"})
-    (line,) = (code.value for code in page.code if code.value.startswith("clustercep query"))
+    (line,) = (text for text in copied(page) if text.startswith("clustercep query"))
     assert shlex.split(line) == [
         "clustercep", "query", "--from=1970-01-01T00:00:03", "--to=2023-11-14T22:13:20.123", config,
         "--param=least=120000", "slow",
     ]  # fmt: skip
     own = view("editor", over="history", text="PATTERN SEQ(slow m) WHERE skip_till_any_match WITHIN 0")
-    (line,) = (code.value for code in own.code if code.value.startswith("clustercep query"))
+    (line,) = (text for text in copied(own) if text.startswith("clustercep query"))
     used = installation.settings.queries.directory / "slow.cep"
     assert shlex.split(line) == ["clustercep", "query", config, f"--with={used}", "my-query.cep"]
     assert "Download the text (below) as my-query.cep first" in texts(own).replace("\\", "")

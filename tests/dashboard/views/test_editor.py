@@ -27,6 +27,7 @@ from tests.dashboard.query_fixtures import (
     TIMES,
     Installation,
     attempts,
+    given,
     in_address,
     installation,
     rerun,
@@ -56,16 +57,8 @@ def typed(page: AppTest, text: str, *, run: bool = False) -> AppTest:
 
 def field(page: AppTest) -> dict[str, Any]:
     """What the text field was given."""
-    (component,) = (found for found in walk(page.main) if getattr(found, "type", "") == "bidi_component")
-    data: dict[str, Any] = json.loads(component.proto.json or component.proto.mixed.json)
+    (data,) = (found for found in given(page) if "checked" in found)
     return data
-
-
-def walk(block: Any) -> Any:
-    for child in block.children.values():
-        yield child
-        if hasattr(child, "children"):
-            yield from walk(child)
 
 
 # ------------------------------------------------------------------- checking

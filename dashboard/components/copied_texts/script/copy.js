@@ -2,6 +2,9 @@
 
 const SAID_MS = 1500;
 const drawn = new WeakMap();
+// Of a query: a comment, a text in quotes, or a word of the language as queries are written.
+const PIECE = /(--[^\n]*)|('(?:[^'\n]|'')*'|"[^"\n]*")|\b([A-Z]{2}[A-Z_]*)\b/g;
+const LOOKS = ["comment", "quoted", "clause"];
 
 export default function mount(component) {
   const root = component.parentElement.querySelector(".clustercep-copied");
@@ -11,15 +14,27 @@ export default function mount(component) {
   root.replaceChildren(...component.data.texts.map(shown));
 }
 
-function shown({ name, text, label }) {
+function shown({ name, text, label, kind }) {
   const whole = made("div", {});
   if (label !== "") whole.append(made("p", { class: "label" }, label));
   const box = made("div", { class: "box" });
   const button = made("button", { type: "button", "aria-label": `Copy: ${name}` }, "Copy");
   button.addEventListener("click", () => copy(text, button));
-  box.append(made("pre", { tabindex: "0" }, text), button);
+  const pre = made("pre", { tabindex: "0", class: kind });
+  pre.append(...(kind === "query" ? pieces(text) : [text]));
+  box.append(pre, button);
   whole.append(box);
   return whole;
+}
+
+function* pieces(text) {
+  let end = 0;
+  for (const found of text.matchAll(PIECE)) {
+    yield text.slice(end, found.index);
+    yield made("span", { class: LOOKS[found.slice(1).findIndex((piece) => piece !== undefined)] }, found[0]);
+    end = found.index + found[0].length;
+  }
+  yield text.slice(end);
 }
 
 async function copy(text, button) {
