@@ -26,6 +26,7 @@ from app.process.spare_memory import rarely_collect
 from dashboard import views
 from dashboard.queries.list import loaded_queries
 from dashboard.request_guard import RequestGuard
+from dashboard.store import event_log, live_store
 
 SCRIPT = Path(__file__).with_name("main.py")
 
@@ -54,12 +55,15 @@ def main(options: dict[str, Any]) -> None:
 
 
 def load_pages() -> None:
-    """Import what pages need and compile the queries, so that not the first viewer waits for it. A page that cannot be
-    imported says so itself when it is opened."""
+    """Import what pages need, compile the queries and read the footers of the event log, so that not the first viewer
+    waits for it. A page that cannot be imported says so itself when it is opened."""
     for module in pkgutil.iter_modules(views.__path__, f"{views.__name__}."):
         import_module(module.name)
     with suppress(AppError):  # what is wrong is told by the page that asks for it
         loaded_queries()
+    with suppress(AppError):
+        if live_store() is not None:
+            event_log().span()
     inspect.stack()  # Streamlit asks at the first thing that it shows; Python looks for the places of all modules then
     rarely_collect()  # Streamlit looks at all objects there are after each run of a page
 

@@ -363,9 +363,10 @@ def test_no_server_outside_is_asked_for_this_machines_address(monkeypatch: pytes
 
 
 def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that a viewer may open, what they draw with, and the queries; serving does not wait for it."""
+    """Those that a viewer may open, what they draw with, the queries, and where events are; serving does not wait."""
     from dashboard import __main__ as command
 
+    load_pages = command.load_pages
     loaded, may_load = Event(), Event()
 
     def load() -> None:
@@ -379,6 +380,17 @@ def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pyt
     assert not loaded.is_set()
     may_load.set()
     assert loaded.wait(300)
+
+    looked: list[str] = []
+    log = MagicMock(span=lambda: looked.append("span"))
+    monkeypatch.setattr(command, "event_log", lambda: log)
+    monkeypatch.setattr(command, "live_store", lambda: None)
+    monkeypatch.setattr(command, "rarely_collect", lambda: None)
+    load_pages()
+    assert looked == []  # where nobody has made a store none is made
+    monkeypatch.setattr(command, "live_store", MagicMock())
+    load_pages()
+    assert looked == ["span"]
 
     told = """
 import json, sys
