@@ -139,7 +139,7 @@ KEPT_BYTES = 1 << 26
 """An hour of one metric of 200 hosts takes some 4 MB."""
 
 
-@st.cache_resource(show_spinner="Opening the store", max_entries=2, on_release=Store.close)
+@st.cache_resource(show_spinner=False, max_entries=2, on_release=Store.close)
 def _store(url: str, identity: tuple[int, int]) -> Store:
     """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
     del identity

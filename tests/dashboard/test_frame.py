@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -362,7 +363,9 @@ def test_no_server_outside_is_asked_for_this_machines_address(monkeypatch: pytes
     assert asked == []
 
 
-def test_a_server_has_loaded_its_pages_before_anybody_opens_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_has_loaded_its_pages_before_anybody_opens_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Those that a viewer may open, what they draw with, the queries, and where events are; serving does not wait."""
     from dashboard import __main__ as command
 
@@ -401,7 +404,9 @@ queries.known_queries = None  # what is known by now is not read again
 names = [query.name for query in queries.loaded_queries().queries]
 print(json.dumps([sorted(sys.modules), names]))
 """
-    run = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    open_store(f"sqlite:///{tmp_path / 'clustercep.db'}").close()
+    environment = {**os.environ, "CLUSTERCEP_STORE": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, env=environment)
     modules, names = json.loads(run.stdout)
     assert set(names) == {path.stem for path in Path("queries").glob("*.cep")}
     assert "ScriptRunContext" not in run.stderr  # nothing of Streamlit's is asked for that only a page has
