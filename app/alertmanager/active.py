@@ -102,7 +102,9 @@ class ActiveAlerts:
         return list(chain.from_iterable(map(by_value.__getitem__, values)))
 
     def inhibited_by(self, rules: Sequence[InhibitRule]) -> _By:
-        """See _By; of those that could, the first of the first rule."""
+        """See _By; of those that could, the first of the first rule. What is known of other rules is forgotten."""
+        for former in self._by_rule.keys() - set(rules):
+            self._by_rule.pop(former, None)
         of_rules = [self._by(rule) for rule in rules]
 
         def by(labels: Mapping[str, str]) -> str | None:
