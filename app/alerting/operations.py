@@ -19,6 +19,7 @@ from app.alerting.lifecycle import State, TransitionError
 from app.alerting.people import Person, Role
 from app.alerting.recording.between_steps import covered_by
 from app.alerting.recording.evidence import KnownEvent
+from app.alerting.recording.labels import OF_EVERY_QUERY
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.outcome import NewSilence
 from app.alerting.recording.recorder import Recorder
@@ -274,6 +275,13 @@ def hidden_by(store: Store, matchers: Matchers) -> list[AlertRow]:
         for alert in going_on
         if all_match(matchers, labels_of_row(alert.labels, alert.key, alert.query, alert.severity))
     ]
+
+
+def labels_known(store: Store) -> frozenset[str]:
+    """The names of labels that every query's alerts may have, and of those that the latest MAX_ROWS alerts have."""
+    latest = store.alerts(AlertFilter(limit=MAX_ROWS))
+    found = (labels_of_row(alert.labels, alert.key, alert.query, alert.severity) for alert in latest)
+    return OF_EVERY_QUERY.union(*found)
 
 
 def end_silence(store: Store, silence_id: int, by: Person, now_ms: int) -> int:

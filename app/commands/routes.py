@@ -11,6 +11,7 @@ from rich.tree import Tree
 
 from app.alerting.dispatch.matchers import matchers_text
 from app.alerting.dispatch.routes import Route, Routing
+from app.alerting.recording.labels import OF_EVERY_QUERY, possible_labels
 from app.alerting.text import plain
 from app.clock import SystemClock
 from app.commands.alerts.options import Format, FormatOption, JsonOption, print_json
@@ -19,6 +20,7 @@ from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import format_duration
 from app.errors import AppError
+from app.nearest_name import did_you_mean
 from app.settings import Receiver, Settings, Severity
 
 
@@ -45,11 +47,26 @@ def who_is_told(
             typer.echo(inert(_line(found)))
         if not told:
             typer.echo("Nobody: there are no receivers.")
+    _tell_labels_of_none(settings, of_alert)
     if verify is not None and names != [name.strip() for name in verify.split(",") if name.strip()]:
         typer.echo(inert(f"expected {verify}; found {','.join(names) or 'nobody'}"), err=True)
         raise typer.Exit(EXIT_FAILED)
     if not names:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _tell_labels_of_none(settings: Settings, labels: Mapping[str, str]) -> None:
+    """Labels that no alert can have lead to another answer than was meant, so they are told."""
+    external = settings.alerting.external_labels
+    if labels.keys() <= OF_EVERY_QUERY.union(external):
+        return
+    from app.queries.loading import load_queries
+
+    loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
+    known = possible_labels(loaded.infos.values(), external)
+    for name in [name for name in labels if name not in known]:
+        near = did_you_mean(name, sorted(known), "; ")
+        typer.echo(inert(f"warning: no alert has a label {plain(name, 100)!r}{near}"), err=True)
 
 
 def show(config: ConfigOption = None, format_: FormatOption = Format.TABLE, as_json: JsonOption = False) -> None:

@@ -38,18 +38,24 @@ def train(
         EventsBy,
         typer.Option("--events-by", help="What values events: a tree or a forest stays small with a long pane."),
     ] = EventsBy.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """Learn from the event log which events and partial matches become alerts, for engine.shedding_model.
 
     Evaluates the configured queries over the events that the store keeps, dropping nothing; several times the queries'
     windows, with alerts in them, teach most. The model fits these queries alone: train again when they change.
     """
+    from app.chosen_store import store_url
     from app.clock import SystemClock
     from app.console import inert
     from app.durations import parse_time_ms
-    from app.live.assembly import checked_queries, open_configured_store, open_event_log
-    from app.shedding.model import described, trained_model, write_model
+    from app.errors import AppError
+    from app.live.assembly import checked_queries, open_event_log
+    from app.shedding.model import as_mapping, described, trained_model, write_model
+    from app.store.api import open_store
 
+    if not out.absolute().parent.is_dir():
+        raise AppError(f"--out: {out.parent}: no such folder; expected one in which the model can be written")
     settings = settings_of(config)
     queries = checked_queries(settings)
     now_ms = SystemClock().now_ms()
@@ -58,12 +64,16 @@ def train(
     if store is not None:
         place = settings.store.model_copy(update={"directory": store, "url": None, "url_file": None})
         settings = settings.model_copy(update={"store": place})
-    with open_configured_store(settings) as opened:
+    # A store that is made here, for a mistyped folder or before `run`, would be taken for one that has seen nothing.
+    with open_store(store_url(settings), make=False) as opened:
         events = open_event_log(settings, opened)
         model = trained_model(
             settings, queries, events, from_ms=from_ms, to_ms=to_ms, pane_events=pane, events_by=events_by
         )
     write_model(out, model)
+    if as_json:
+        print_json({"model": str(out), **as_mapping(model)})
+        return
     for line in described(model):
         typer.echo(inert(line))
     typer.echo(inert(f"Model: {out}; name it as engine.shedding_model, beside engine.latency_bound."))

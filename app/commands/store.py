@@ -16,6 +16,7 @@ store_cli = typer.Typer(
     help="The event store of the jobs on Spark: info, compact, sweep, delete.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
 )
 
 

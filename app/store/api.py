@@ -58,7 +58,10 @@ from app.store.writing.writer import Writer
 Row = TypeVar("Row", bound=Base)
 Answer = TypeVar("Answer")
 
-_ID_BEGINNING = re.compile("[0-9a-f]{4,32}")
+ID_BEGINNING_LENGTH = 4
+"""Characters of an alert's id: fewer name none."""
+
+_ID_BEGINNING = re.compile(f"[0-9a-f]{{{ID_BEGINNING_LENGTH},32}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,7 +594,7 @@ def open_store(
 
 
 def find_alert(session: Session, alert_id: str) -> AlertRow:
-    """By id or by an unambiguous beginning of at least four characters; raises NotFoundError."""
+    """By id or by an unambiguous beginning of at least ID_BEGINNING_LENGTH characters; raises NotFoundError."""
     found = []
     if _ID_BEGINNING.fullmatch(alert_id):
         # No LIKE, nor a function of the id: two bounds enter the index of the primary key.
@@ -599,8 +602,14 @@ def find_alert(session: Session, alert_id: str) -> AlertRow:
         found = list(session.scalars(select(AlertRow).where(*within).options(alert_pages.with_hosts()).limit(2)))
     if len(found) == 1:
         return found[0]
-    reason = "several alerts begin so; give more characters" if found else "list them with 'clustercep alerts list'"
-    raise NotFoundError(f"no one alert has the id {alert_id!r}: {reason}")
+    if found:
+        raise NotFoundError(f"several alerts have an id that begins with {alert_id!r}; give more characters")
+    if len(alert_id) < ID_BEGINNING_LENGTH:
+        raise NotFoundError(
+            f"found {alert_id!r}; expected the id of an alert, or its first {ID_BEGINNING_LENGTH} characters at least, "
+            "as 'clustercep alerts list --ids' shows them"
+        )
+    raise NotFoundError(f"no alert has the id {alert_id!r}: list them with 'clustercep alerts list --ids'")
 
 
 def _first_line(error: SQLAlchemyError) -> str:

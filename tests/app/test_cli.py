@@ -199,7 +199,15 @@ def test_acknowledge_and_silence(filled: Path) -> None:
 def test_an_unknown_alert(filled: Path) -> None:
     result = invoke("alerts", "show", "ffffffff", "-c", filled)
     assert result.exit_code == 2
-    assert "no one alert has the id" in result.stderr
+    assert "no alert has the id 'ffffffff'" in result.stderr
+
+
+def test_an_id_that_is_too_short_says_so(filled: Path) -> None:
+    alert = str(alerts_of(filled)[0]["id"])
+    assert invoke("alerts", "show", alert[:4], "-c", filled).exit_code == 0
+    result = invoke("alerts", "show", alert[:3], "-c", filled)
+    assert result.exit_code == 2
+    assert f"found '{alert[:3]}'; expected the id of an alert, or its first 4 characters" in result.stderr
 
 
 def test_query_tests(config: Path) -> None:

@@ -12,6 +12,7 @@ from app.alerting.dispatch.routes import Route, Routing
 from app.alerting.payload import read_template
 from app.alerting.text import names_in
 from app.errors import ConfigError
+from app.nearest_name import did_you_mean
 from app.settings import Receiver
 
 _FIELDS = """
@@ -94,7 +95,8 @@ def _without_alerts(
             continue
         if not any(matcher.matches({matcher.name: value}) for value in values):
             what = "query" if matcher.name == "alertname" else "severity of a query"
-            yield f"{place}: no {what} fulfils {matcher}; there are {', '.join(sorted(values)) or 'none'}"
+            near = did_you_mean(matcher.value, sorted(values), "; ")
+            yield f"{place}: no {what} fulfils {matcher}; there are {', '.join(sorted(values)) or 'none'}{near}"
 
 
 def template_doubts(

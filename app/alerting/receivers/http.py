@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import requests
 from pydantic import SecretStr
 
+from app.alerting.receivers.causes import told_cause
 from app.alerting.receivers.errors import (
     CONNECTION,
     MESSAGE,
@@ -66,10 +67,10 @@ class Http:
             )
         except _NO_ADDRESS as error:
             if isinstance(error, requests.exceptions.InvalidProxyURL):  # of the environment, which others mend
-                raise TemporaryDeliveryError(_without_url(error), CONNECTION) from None
-            raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
+                raise TemporaryDeliveryError(type(error).__name__, CONNECTION) from None
+            raise PermanentDeliveryError(type(error).__name__, MESSAGE) from None
         except (requests.RequestException, ValueError) as error:  # also an answer that cannot be read
-            raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
+            raise TemporaryDeliveryError(told_cause(error, self.secrets), _reason_of(error)) from None
         said = without_secrets(received.body.decode("utf-8", "replace"), self.secrets)
         text = f"answered {received.status}{': ' if said else ''}{said}"
         if not 200 <= received.status < 300:
@@ -89,11 +90,6 @@ def _reason_of(error: Exception) -> str:
     """The order matters: a time-out while connecting is a failed connection too, as is a certificate refused."""
     kinds = ((requests.Timeout, TIMEOUT), (requests.exceptions.SSLError, TLS))
     return next((reason for kind, reason in kinds if isinstance(error, kind)), CONNECTION)
-
-
-def _without_url(error: Exception) -> str:
-    """The kind of the failure: messages of `requests` hold the URL, and with it a token."""
-    return type(error).__name__
 
 
 def http_of(key: str, receiver: HttpReceiver, headers: Mapping[str, str], *secrets: str) -> Http:

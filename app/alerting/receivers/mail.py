@@ -22,6 +22,7 @@ import structlog
 
 from app.alerting.links import runbook_of
 from app.alerting.notices import Snapshot
+from app.alerting.receivers.causes import told_cause
 from app.alerting.receivers.errors import (
     CONNECTION,
     MESSAGE,
@@ -194,7 +195,7 @@ def _failure(error: Exception) -> DeliveryError:
         return TemporaryDeliveryError("the smarthost does not offer what is needed: STARTTLS, or a login", TLS)
     if isinstance(error, UnicodeError):
         return PermanentDeliveryError(type(error).__name__, MESSAGE)
-    return TemporaryDeliveryError(type(error).__name__, CONNECTION)
+    return TemporaryDeliveryError(told_cause(error), CONNECTION)
 
 
 def _hung_up(error: smtplib.SMTPServerDisconnected) -> DeliveryError:

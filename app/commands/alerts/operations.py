@@ -35,6 +35,7 @@ from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import format_duration, parse_duration_ms, parse_time_ms
 from app.errors import AppError
+from app.nearest_name import did_you_mean
 from app.store.api import Store
 from app.store.models import AlertRow, SilenceRow
 from app.tables import Column, Fit, print_table
@@ -186,9 +187,12 @@ def silence(
         ends_ms = _end_ms(for_, end, starts_ms, now_ms)
         wanted = silencing(matchers, starts_ms, ends_ms, recurrence, now_ms)
         if preview:
-            _preview(operations.hidden_by(found, matchers), as_json=as_json)
+            hidden = operations.hidden_by(found, matchers)
+            _preview(hidden, as_json=as_json)
+            _tell_labels_of_none(found, matchers, len(hidden))
             return
         made = operations.make_silence(found, wanted, actor(), note, now_ms)
+        _tell_labels_of_none(found, matchers, made.n_alerts)
     if as_json:
         told = {"what": matchers_text(matchers), "from": iso(starts_ms), "until": iso(ends_ms)}
         print_json({"number": made.id, **told, "open_alerts": made.n_alerts})
@@ -197,6 +201,16 @@ def silence(
     how_long = format_duration(ends_ms - starts_ms)
     shown = plain(matchers_text(matchers), 500)
     typer.echo(f"{shown} is silent for {how_long}{when}; {made.n_alerts} open alert(s) with it. Silence {made.id}.")
+
+
+def _tell_labels_of_none(found: Store, matchers: Matchers, n_hidden: int) -> None:
+    """Of a silence that hides nothing: labels that no alert of the store has, with what may have been meant."""
+    if n_hidden:
+        return
+    known = operations.labels_known(found)
+    for name in dict.fromkeys(matcher.name for matcher in matchers if matcher.name not in known):
+        near = did_you_mean(name, sorted(known), "; ")
+        typer.echo(inert(f"warning: no alert of this store has a label {plain(name, 100)!r}{near}"), err=True)
 
 
 def _matchers(found: Store, what: Sequence[str], *, every_key: bool) -> Matchers:
@@ -395,6 +409,10 @@ def resend(
     """Send again the messages that were given up, under the same Idempotency-Key."""
     with opened(config, store) as found:
         again = operations.send_again(found, {receiver: ()}, actor(), SystemClock().now_ms())
+        told = {name for name, _ in found.n_notifications()} if again.n_pending + again.n_overtaken == 0 else set()
+    if receiver is not None and told and receiver not in told:
+        near = did_you_mean(receiver, told, "; ")
+        typer.echo(f"There was never a message for {plain(receiver)!r}{near}", err=True)
     if as_json:
         print_json({"pending": again.n_pending, "overtaken": again.n_overtaken})
         return

@@ -47,6 +47,15 @@ def run(*words: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_a_label_that_no_alert_has_is_warned_of(config: Path) -> None:
+    result = CliRunner().invoke(cli, ["routes", "test", "severty=critical", "--json", "-c", str(config)])
+    assert result.exit_code == 0
+    assert result.stderr == "warning: no alert has a label 'severty'; did you mean 'severity'?\n"
+    assert [told["receiver"] for told in json.loads(result.stdout)] == ["ops"]
+    result = CliRunner().invoke(cli, ["routes", "test", "severity=info", "suspect=node1", "-c", str(config)])
+    assert result.stderr == "", "a label of a key"
+
+
 def test_labels_lead_to_receivers(config: Path) -> None:
     code, text = run("routes", "test", "severity=critical", 'alertname="job-failed"', "-c", config)
     assert (code, text) == (

@@ -34,6 +34,18 @@ def model(demo: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_store_or_folder_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+    words = ["shed", "train", "--config", str(config(tmp_path)), "--store", str(tmp_path / "nosuch")]
+    result = CliRunner().invoke(cli, [*words, "--out", str(tmp_path / "model.json")])
+    assert result.exit_code == 2
+    assert "nosuch" in result.output
+    assert "start 'clustercep run'" in " ".join(result.output.split())
+    assert not (tmp_path / "nosuch").exists()
+    result = CliRunner().invoke(cli, [*words, "--out", str(tmp_path / "away/model.json")])
+    assert result.exit_code == 2
+    assert "away: no such folder" in result.output
+
+
 def test_what_was_learned_is_shown(model: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["shed", "show", str(model), "--config", str(config(tmp_path))])
     assert result.exit_code == 0, result.output

@@ -200,11 +200,22 @@ def test_what_was_given_up_is_sent_again(config: Path) -> None:
                 writer.outbox.record_attempt(
                     message.idempotency_key, "ops", status="failed", error="no", next_attempt_ms=0, now_ms=1
                 )
-    assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
+    mistyped = invoke("alerts", "resend", "-c", config, "--receiver", "opps")
+    assert mistyped.stdout == "0 message(s) will be sent again.\n"
+    assert "There was never a message for 'opps'; did you mean 'ops'?" in mistyped.stderr
     assert "2 message(s)" in invoke("alerts", "resend", "-c", config).stdout  # the end of one, not its beginning
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config).stdout
     for alert in alerts_of(config):
         assert "sent again to ops" in invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
+
+
+def test_a_silence_by_a_label_that_none_has_is_warned_of(config: Path) -> None:
+    mistyped = "warning: no alert of this store has a label 'alertnme'; did you mean 'alertname'?"
+    for option in ("--preview", "--json"):
+        result = invoke("alerts", "silence", 'alertnme="slow"', option, "-c", config)
+        assert (result.exit_code, result.stderr.strip()) == (0, mistyped)
+    for known in ('task_id="no_such"', 'user="nobody"', 'alertname="slow"'):  # of a key, of every query, one that hides
+        assert invoke("alerts", "silence", known, "-c", config).stderr == ""
 
 
 def test_what_was_overtaken_is_told(config: Path) -> None:

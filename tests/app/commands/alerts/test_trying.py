@@ -58,3 +58,16 @@ def test_what_is_refused_says_so(tmp_path: Path) -> None:
     code, said = run(tmp_path, '{ops: {url: "http://127.0.0.1:9/", enabled: false}}', "ops")
     assert "is disabled" in said
     assert code
+
+
+def test_why_a_receiver_cannot_be_reached_is_told_without_its_address(tmp_path: Path) -> None:
+    (tmp_path / "ops.url").write_text("http://127.0.0.1:9/hook/T0123456789secret\n")  # nobody listens on port 9
+    code, said = run(tmp_path, "{ops: {url_file: ops.url}}", "ops")
+    assert (code, said) == (1, "ops (webhook) did not take it (firing): ConnectionError: Connection refused")
+    mail = '{ops: {kind: email, smarthost: "127.0.0.1:9", from: a@b.example, to: [c@d.example], tls: none}}'
+    code, said = run(tmp_path, mail, "ops")
+    assert (code, said) == (1, "ops (email) did not take it (firing): ConnectionRefusedError: Connection refused")
+    (tmp_path / "ops.url").write_text("http://no-such-host.invalid/hook/T0123456789secret\n")
+    code, said = run(tmp_path, "{ops: {url_file: ops.url}}", "ops")
+    assert (code, "secret" in said, "no-such-host" in said) == (1, False, False)
+    assert said.endswith("ConnectionError: its host's name cannot be resolved")
