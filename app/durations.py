@@ -55,10 +55,13 @@ def parse_size_bytes(text: str) -> int:
 def format_duration(duration_ms: float) -> str:
     """`63665` -> `1 min 4 s`, `10716` -> `10.7 s`: at most two neighbouring units, rounded to the nearest.
 
-    Below a minute seconds have one decimal, below a second milliseconds none; a minus sign stands before negative ones.
+    Below a minute seconds have one decimal, below a second milliseconds none, below half a millisecond two significant
+    digits, so that only what is less than a microsecond reads as none; a minus sign stands before negative ones.
     """
     if duration_ms < 0:
         return f"-{format_duration(-duration_ms)}"
+    if 0.001 <= duration_ms < 0.5:
+        return f"{duration_ms:.2g} ms"
     if round(duration_ms) < 1_000:
         return f"{round(duration_ms)} ms"
     if round(duration_ms / 100) < 600:

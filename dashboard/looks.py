@@ -13,6 +13,7 @@ BESIDE = "beside"
 _LINE = "color-mix(in srgb, currentColor 20%, transparent)"
 
 STYLE = f"""<style>
+[data-testid="stMainBlockContainer"] {{ padding-top: 3.75rem; }}
 .st-key-{BESIDE} [data-testid="stColumn"] {{ min-width: min(100%, 22rem); }}
 button[kind^="primary"]:not(:disabled) {{ background-color: #1f5f99; border-color: #1f5f99; color: #ffffff; }}
 button[kind^="primary"]:not(:disabled):hover {{ background-color: #2f78bd; border-color: #2f78bd; }}

@@ -7,7 +7,7 @@ import streamlit as st
 import engine
 from dashboard import times
 from dashboard.alerts.beside import PEERS_MS, Beside, read_beside
-from dashboard.alerts.limits import Limit, crossed, limits_of
+from dashboard.alerts.limits import MOST_LIMITS, Limit, crossed, limits_of
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.comparison import bars_px
 from dashboard.charts.drawn import draw
@@ -24,16 +24,19 @@ _SIDES = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}
 
 
 def show_limits(alert: AlertRow, row: EvidenceRow, known: KnownQuery) -> None:
-    """Each limit that the event is beyond; nothing where the query compares with none."""
+    """Each limit that the event is beyond; nothing where the query compares with none. Where the query was changed and
+    the event is beyond none any more, those that it has a value for: the value is what the alert is about.
+    """
     try:
         query = engine.parse(known.text, known.name)
     except QueryError:
         return  # the page of the query says what is wrong with it
     if query.is_trend or row.type is None:
         return
-    limits = crossed(
-        [limit for limit in limits_of(query, known.in_use) if limit.event_type == row.type], row.attributes
-    )
+    of_event = [limit for limit in limits_of(query, known.in_use) if limit.event_type == row.type]
+    limits = crossed(of_event, row.attributes)
+    if not limits and known.has_changed_since(alert.query_hash):
+        limits = [limit for limit in of_event if limit.value_of(row.attributes) is not None][:MOST_LIMITS]
     for place, limit in enumerate(limits):
         _show(alert, row, limit, f"{alert.id}-{place}")
 

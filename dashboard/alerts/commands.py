@@ -30,6 +30,25 @@ class Command:
     line: str
 
 
+_OF_QUERIES: tuple[tuple[re.Pattern[str], Command], ...] = (
+    (re.compile(r"hdfs-safe-mode.*"), Command("Whether it is in safe mode", "hdfs dfsadmin -safemode get")),
+    (
+        re.compile(r"hdfs-(missing-blocks|under-replicated)"),
+        Command("Files whose blocks are lost", "hdfs fsck / -list-corruptfileblocks"),
+    ),
+    (
+        re.compile(r"hdfs-no-active|hdfs-standby-late|journal-slow"),
+        Command("Which NameNode is active", "hdfs haadmin -getAllServiceState"),
+    ),
+    (re.compile(r"hdfs-.*|datanode-.*"), Command("What the NameNode knows of its DataNodes", "hdfs dfsadmin -report")),
+    (
+        re.compile(r"node-.*|nodemanager.*|queue-.*|containers-pending"),
+        Command("What the ResourceManager knows of its nodes", "yarn node -list -all"),
+    ),
+)
+"""What looks further than an alert's own ids do, by its query: nothing of the alert stands in it."""
+
+
 def commands(alert: AlertRow) -> list[Command]:
     """What helps with this alert, the first to be tried first."""
     job = _matching(_JOB, alert.job_id, alert.labels.get("job"))
@@ -39,6 +58,7 @@ def commands(alert: AlertRow) -> list[Command]:
     attempt = _matching(_ATTEMPT, alert.values.get("attempt_id"), alert.values.get("last_attempt_id"))
     container = _matching(_CONTAINER, alert.values.get("container_id"))
     found = [Command("What clustercep knows of it", f"clustercep alerts show {alert.id}")]
+    found += [command for queries, command in _OF_QUERIES if queries.fullmatch(alert.query or "")]
     if attempt is not None:
         its_job = f"job_{'_'.join(attempt.split('_')[1:3])}"
         found.append(Command("The attempt's log", f"mapred job -logs {its_job} {attempt}"))

@@ -51,9 +51,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A value over time (milliseconds since the epoch)."""
+    """A value over time (milliseconds since the epoch). `unit`: `%`, or nothing where none is known."""
 
     name: str
+    unit: str
     points: tuple[tuple[int, float], ...]
     threshold: float | None
 
@@ -74,19 +75,21 @@ def comparison(evidence: Sequence[EvidenceRow], parameters: Mapping[str, Any]) -
 
 def curve(evidence: Sequence[EvidenceRow], parameters: Mapping[str, Any]) -> Curve | None:
     """The values of the variable that has most of them; None where fewer than MIN_POINTS have one."""
-    by_variable: dict[str, list[tuple[int, float, str]]] = {}
+    by_variable: dict[str, list[tuple[int, float, str, str]]] = {}
     for row in evidence:
         if (found := _number(row.attributes, VALUES)) is not None and row.t_hi_ms is not None:
             name = row.attributes.get("name")
             shown = inert(name, 60) if isinstance(name, str) else found[0]
             shown = f"standard deviation of {shown}" if row.type in LOAD_TYPES else shown
-            by_variable.setdefault(row.variable, []).append((row.t_hi_ms, found[1], shown))
+            unit = row.attributes.get("unit")
+            own = inert(unit, 20) if isinstance(unit, str) else ""
+            by_variable.setdefault(row.variable, []).append((row.t_hi_ms, found[1], shown, own))
     points = max(by_variable.values(), key=len, default=[])
     if len(points) < MIN_POINTS:
         return None
     rise = parameters.get(MIN_RISE)
     threshold = points[0][1] + rise if isinstance(rise, int | float) else None
-    return Curve(points[0][2], tuple((time_ms, value) for time_ms, value, _ in points), threshold)
+    return Curve(points[0][2], points[0][3], tuple((time_ms, value) for time_ms, value, *_ in points), threshold)
 
 
 def decisive(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> EvidenceRow | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.durations import format_with_unit
 from dashboard import times
 from dashboard.alerts.against_limits import show_limits
 from dashboard.alerts.comparison import FACTOR, comparison, curve, decisive, in_words
@@ -22,7 +23,7 @@ from dashboard.on_demand import on_demand
 from dashboard.on_sight import AROUND_PX, on_sight
 from dashboard.queries.list import is_about_trends, loaded_queries
 from dashboard.store import AlertRow, EvidenceRow, store
-from dashboard.text import inert, lines
+from dashboard.text import inert, lines, md
 from dashboard.units import shown_value
 
 MAX_RECORDS = 60
@@ -33,6 +34,10 @@ MAX_BEHIND = 200
 
 NO_LINES = "Its events come from samples and REST answers, which have no lines of a log."
 NO_LINES_OF_ALERTS = "Its events are matches behind its alerts, on whose pages their lines stand."
+
+CHANGED_SINCE = (
+    "The query or one of its parameters was changed since it raised this alert: thresholds are drawn as they are now."
+)
 
 MAX_DECISIVE_LINES = 4
 MAX_DECISIVE_CHARS = 500
@@ -65,7 +70,7 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
     told = _how_many(alert, evidence, kept)
     st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
     on_demand(
-        f"All {len(kept):,} events as a table",
+        f"All {len(kept):,} events as a table" if len(kept) > 1 else "The event as a table",
         "events",
         lambda: st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown"),
         icon=":material/table_rows:",
@@ -118,6 +123,8 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
         return
     known = loaded_queries().named(alert.query)
     parameters = {} if known is None else known.in_use
+    if known is not None and known.has_changed_since(alert.query_hash):
+        st.caption(CHANGED_SINCE)
     if known is not None and len(kept) == 1:
         show_limits(alert, kept[0], known)
     if known is not None:
@@ -142,7 +149,8 @@ def _at_a_glance(alert: AlertRow, kept: Sequence[EvidenceRow]) -> None:
             lambda: draw(value_curve(over_time, times.zone().key), alt="Its values over time"),
         )
         if over_time.threshold is not None:
-            st.caption(f"The dashed line is the threshold ({over_time.threshold:.4g}).")
+            limit = format_with_unit(over_time.threshold, over_time.unit)
+            st.caption(f"The dashed line is the threshold ({md(limit, 60)}).")
 
 
 def timed(evidence: Sequence[EvidenceRow]) -> list[TimedEvent]:

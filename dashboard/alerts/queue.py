@@ -34,7 +34,7 @@ def _show(alert: AlertRow, job_id: str) -> None:
         st.caption("The event log has no events of its job any more (store.retention.events).")
         return
     marks = [AlertMark(alert.onset_ms, alert.severity, alert.query, alert.summary)]
-    show_queued(found, TimeAxis(*found.drawn_ms, times.zone().key), marks)
+    show_queued(found, TimeAxis(*found.drawn_ms, times.zone().key), marks, [alert])
     st.caption("The dotted line is where this alert began.")
 
 

@@ -60,6 +60,9 @@ def short_title(alert: AlertRow, job_name: str | None = None) -> str:
     if isinstance(own, str) and alert.job_id:
         text = text.replace(f"job {inert(alert.job_id)} ({inert(own)})", f"job {inert(own)}", 1)
     known = own if isinstance(own, str) else job_name
+    if alert.job_id and known and inert(known) not in text:
+        name = inert(known, MAX_NAME)
+        text = re.sub(rf"\bjob {re.escape(inert(alert.job_id))}(?!\w)", lambda _: f"job {name}", text, count=1)
     of_job = f" of {inert(known, MAX_NAME)}" if known and inert(known) not in text else ""
     found = _ATTEMPT.search(text)
     if found is None:

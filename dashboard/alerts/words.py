@@ -20,8 +20,8 @@ def n_alerts(n: int, exact: bool) -> str:
 
 
 def n_entries(n_incidents: int, n_others: int, exact: bool = True, n_behind: int = 0) -> str:
-    """`2 incidents with 7 alerts behind them, 4 other alerts`: an incident is no alert, it has some. Not `exact`: not
-    told apart either.
+    """`2 incidents with 7 open alerts behind them, 4 other alerts`: an incident is no alert, it has some. Not
+    `exact`: not told apart either.
     """
     if not exact:
         return f"more than {n_incidents + n_others:,} alerts and incidents"
@@ -29,7 +29,8 @@ def n_entries(n_incidents: int, n_others: int, exact: bool = True, n_behind: int
         return n_alerts(n_others, exact)
     incidents = "1 incident" if n_incidents == 1 else f"{n_incidents:,} incidents"
     if n_behind:
-        incidents += f" with {n_alerts(n_behind, exact)} behind {'it' if n_incidents == 1 else 'them'}"
+        behind = "1 open alert" if n_behind == 1 else f"{n_behind:,} open alerts"  # others behind it may be over
+        incidents += f" with {behind} behind {'it' if n_incidents == 1 else 'them'}"
     if not n_others:
         return incidents
     return f"{incidents}, {'1 other alert' if n_others == 1 else f'{n_others:,} other alerts'}"

@@ -124,8 +124,8 @@ def value_domain(found: HeatMap, unit: str) -> list[float]:
     return [low, high if high > low else low + 1.0]
 
 
-def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
-    """Standard deviation over the hosts, each step as wide as its interval, over bands of imbalance."""
+def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis, unit: str = "") -> alt.LayerChart:
+    """Standard deviation over the hosts in `unit`, each step as wide as its interval, over bands of imbalance."""
     n_clusters = max(load["cluster"].nunique(), bands["cluster"].nunique()) if len(load) or len(bands) else 0
     names = _series_names(load, of_many=n_clusters > 1)
     data = axis.data(load, ["t_from_ms", "t_to_ms"]).assign(series=names)
@@ -137,7 +137,7 @@ def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis) -> alt.L
         scale=alt.Scale(domain=known, range=[CATEGORIES[n % len(CATEGORIES)] for n in range(len(known))]),
         legend=top_legend("LoadStd of"),
     )
-    y = alt.Y("mean:Q", axis=y_axis("Standard deviation", tickCount=4))
+    y = alt.Y("mean:Q", axis=y_axis(f"Standard deviation ({unit})" if unit else "Standard deviation", tickCount=4))
     tips = [
         alt.Tooltip("series:N", title="LoadStd of"),
         axis.tip("t_from_ms", "from"),

@@ -54,8 +54,9 @@ def curve(found: Curve, zone: str) -> alt.LayerChart:
     data = pd.DataFrame({"time": times, "value": [value for _, value in found.points]})
     x = alt.X("time:T", title=f"Time ({zone})", axis=alt.Axis(format="%H:%M:%S", labelOverlap=True))
     tips = [alt.Tooltip("time:T", format="%Y-%m-%d %H:%M:%S"), alt.Tooltip("value:Q", format=".4~g")]
+    title = f"{found.name} ({found.unit})" if found.unit else found.name
     line = alt.Chart(data).mark_line(point=True, color=BLUE).encode(
-        x=x, y=alt.Y("value:Q", title=found.name), tooltip=tips
+        x=x, y=alt.Y("value:Q", title=title), tooltip=tips
     )  # fmt: skip
     layers: list[alt.Chart] = [line]
     if found.threshold is not None:

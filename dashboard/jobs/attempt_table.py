@@ -92,6 +92,7 @@ def _all(table: pd.DataFrame) -> None:
         hide_index=True,
         column_config={
             "Attempt": st.column_config.TextColumn(pinned=True),
+            "Unusual": st.column_config.TextColumn(width="medium"),  # else cut to what its heading takes
             "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
             "Progress": st.column_config.NumberColumn(format="percent", help="As last sampled, until it succeeded."),
             "Memory": st.column_config.TextColumn(

@@ -26,8 +26,9 @@ def chosen_findings(judgement: Judgement[Judged]) -> Sequence[Finding]:
 def show_findings(findings: Sequence[Finding]) -> None:
     """The worst first; at least one."""
     found_rows = rows(findings)
+    columns = {name: [row[name] for row in found_rows] for name in found_rows[0]}
     show_table(
-        {name: [row[name] for row in found_rows] for name in found_rows[0]},
+        {name: cells for name, cells in columns.items() if any(cell != "" for cell in cells)},  # width for the others
         label="Heuristics",
         numbers=("Score",),
         whole=("Severity",),

@@ -15,6 +15,7 @@ from dashboard.jobs.curves import peak_of, queued_data, thinned_queue
 from dashboard.jobs.reading import JobEvents
 from dashboard.looks import SEVERITIES
 from dashboard.queries.list import loaded_queries
+from dashboard.store import AlertRow
 from dashboard.text import md
 from dashboard.times import shown
 
@@ -24,8 +25,8 @@ QUEUE_LIMIT = "max_queued_bytes"
 """The parameter of queries that compare a job's queued data with a limit."""
 
 
-def show_queued(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) -> None:
-    """What stands in the section."""
+def show_queued(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark], alerts: Sequence[AlertRow] = ()) -> None:
+    """What stands in the section. `alerts`: of this job."""
     curve = queued_data(found.changes, found.known_until_ms)
     if not len(curve):
         st.info(
@@ -45,7 +46,7 @@ def show_queued(found: JobEvents, axis: TimeAxis, marks: Sequence[AlertMark]) ->
         if peak is not None:
             st.caption(
                 f"Map output that no reducer has fetched yet; at most {format_size(peak[1])}, at {shown(int(peak[0]))} "
-                f"(the triangle). {_limits_told(limits, drawn)}"
+                f"(the triangle). {_limits_told(limits, drawn)}{_changed_told(limits, alerts)}"
             )
         if float(curve["bytes_low"].min()) < 0:
             st.caption(
@@ -71,4 +72,13 @@ def _limits_told(limits: Sequence[Threshold], drawn: Sequence[Threshold]) -> str
     return f"{told}The threshold of {', '.join(above)} lies far above." if above else told
 
 
-__all__ = ["show_queued"]
+def _changed_told(limits: Sequence[Threshold], alerts: Sequence[AlertRow]) -> str:
+    """Alerts keep no parameters: what is drawn is what counts now, and may not be what they were raised by."""
+    known = loaded_queries()
+    raised_by = [(query, alert.query_hash) for alert in alerts if (query := known.named(alert.query)) is not None]
+    changed = {query.name for query, query_hash in raised_by if query.has_changed_since(query_hash)}
+    told = ", ".join(md(limit.query, 60) for limit in limits if limit.query in changed)
+    return f" {told} or its threshold was changed since it raised the alert here." if told else ""
+
+
+__all__ = ["QUEUE_LIMIT", "show_queued"]

@@ -68,6 +68,10 @@ class KnownQuery:
         """The values of all parameters."""
         return {} if self.compiled is None else self.compiled.resolved.parameters
 
+    def has_changed_since(self, query_hash: str) -> bool:
+        """Whether its text or a parameter means another thing than when an alert was raised that has this hash."""
+        return self.info is not None and self.info.hash != query_hash
+
 
 @dataclass(frozen=True)
 class KnownQueries:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ from app.alerting.hosts import MAX_FORGOTTEN
 from app.alerting.lifecycle import lasted_text, state_text
 from app.alerting.recording.kept import spread_of
 from app.alerting.text import at_least_one_text
+from app.durations import format_with_unit
 from app.store.states import OPEN_STATES, SILENCED
 from dashboard import links, times
 from dashboard.alerts import actions as alert_actions
@@ -57,6 +60,9 @@ MAX_NEIGHBOURS = 20
 MAX_BEHIND = 200
 """Alerts behind an incident that are shown."""
 MAX_ID_CHARS = 64
+
+_MEASURED = re.compile(r"val|value(_\d+)?|std(_\w+)?")
+"""What events that have a `unit` measure in it (collectors/events.csv), and the names that queries give deviations."""
 
 
 def page() -> None:
@@ -260,21 +266,34 @@ def _values(alert: AlertRow) -> None:
         "The values that the alert shows, each from the match that the query asks for (SHOW, else the last one), and "
         "the key that this alert is about. Numbers that its matches do not agree on also stand with all of them."
     )
-    rows = [*_named(alert.key, "key"), *_named({n: v for n, v in alert.values.items() if n not in alert.key}, "value")]
+    known = {name: value for name, value in alert.values.items() if value is not None and name not in alert.key}
+    rows = [*_named(alert, alert.key, "key"), *_named(alert, known, "value")]
     columns = {name: [row[place] for row in rows] for place, name in enumerate(("name", "value", "from"))}
     show_table(columns, label="Values")
+    if unknown := [name for name, value in alert.values.items() if value is None and name not in alert.key]:
+        st.caption(f"Not known: {md(', '.join(unknown), 1_000)}.")
     if found := spread_of(alert):
         texts = {
             aspect: [
-                None if aspect not in of else inert(shown_value(name, of[aspect]), 200) for name, of in found.items()
+                None if aspect not in of else inert(_with_unit(alert, name, of[aspect]), 200)
+                for name, of in found.items()
             ]
             for aspect in ("first", "last", "max", "min")
         }
         show_table({"name": list(found), **texts}, label="Values that the matches do not agree on")
 
 
-def _named(values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
-    return [(name, inert(shown_value(name, value), 1_000), origin) for name, value in values.items()]
+def _named(alert: AlertRow, values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
+    return [(name, inert(_with_unit(alert, name, value), 1_000), origin) for name, value in values.items()]
+
+
+def _with_unit(alert: AlertRow, name: str, value: Any) -> Any:
+    """What is measured in the `unit` that the alert names has it, as in its title."""
+    unit = alert.values.get("unit")
+    is_measured = isinstance(value, float) and math.isfinite(value) and _MEASURED.fullmatch(name) is not None
+    if is_measured and isinstance(unit, str):
+        return format_with_unit(value, inert(unit, 20))
+    return shown_value(name, value)
 
 
 def _changes(details: AlertDetails) -> None:

@@ -79,7 +79,8 @@ def _glance() -> None:
         told += [f"{n_silenced:,} of all silenced"] if n_silenced else []
         with column.container(border=True, gap=None):
             st.metric(f"{signed(severity)} firing", f"{n_firing:,}")
-            st.caption(", ".join(told) or "none acknowledged or silenced")
+            if told:
+                st.caption(", ".join(told))
     as_of_ms = watched(store(), now_ms()).as_of_ms
     if as_of_ms is not None:
         st.caption(f"As of {times.shown(as_of_ms)}; looks again every {REFRESH_S} seconds.")

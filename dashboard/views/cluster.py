@@ -20,7 +20,7 @@ from dashboard.charts.drawn import draw
 from dashboard.charts.job_timeline import attempt_chart
 from dashboard.cluster.configured import further_metrics
 from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, n_heat_rows, natural_key
-from dashboard.cluster.hottest import LOAD, RATES, SHARES
+from dashboard.cluster.hottest import LOAD, MEMORY, RATES, SHARES
 from dashboard.cluster.reading import (
     PAUSE_STEPS,
     PROBE_MS,
@@ -67,7 +67,7 @@ def page() -> None:
     st.title("Cluster")
     source = chosen_source()
     if source is None:
-        _nothing("No event is known.")
+        _nothing("No event is known.", "Enable one of them and start `clustercep run`")
         return
     log, known = source.events, source.span
     (from_ms, to_ms), follows = followed_span_picker("cluster", known, DEFAULT_SPAN_MS)
@@ -76,7 +76,8 @@ def page() -> None:
     names = metric_names(log, from_ms, to_ms)
     if not names.units:
         _nothing(
-            f"There is no sample between {shown(from_ms)} and {shown(to_ms)}; what is known ends at {shown(known[1])}."
+            f"There is no sample between {shown(from_ms)} and {shown(to_ms)}; what is known ends at {shown(known[1])}.",
+            "Choose another span above",
         )
         return
     metric, aggregation, order, hosts_with = _choices(names)
@@ -95,15 +96,15 @@ def page() -> None:
     _alerts(from_ms, to_ms, axis)
     _heat(found, len(hosts), metric, names.units[metric], marks, n_more, axis)
     st.subheader("Spread of the load", anchor=False)
-    on_sight("cluster-load", LOAD_PX, lambda: _load(read_load(log, metric, from_ms, to_ms), metric, axis))
+    on_sight("cluster-load", LOAD_PX, lambda: _load(read_load(log, metric, from_ms, to_ms), metric, names.units, axis))
     _host(found, hosts, axis, log)
 
 
-def _nothing(reason: str) -> None:
+def _nothing(reason: str, remedy: str) -> None:
     st.info(
         f"{md(reason)} Samples come from Ganglia (sources.ganglia_rrd, gmond) or exporters (sources.prometheus): the "
-        "page Health shows what is enabled and what it reports. Choose another span above, or see recorded samples "
-        f"with `clustercep demo`.{not_read()}",
+        f"page Health shows what is enabled and what it reports. {remedy}, or see recorded samples with "
+        f"`clustercep demo`.{not_read()}",
         icon=":material/dns:",
     )
 
@@ -146,10 +147,8 @@ def _hottest(frame: pd.DataFrame, units: Mapping[str, str]) -> None:
         numbers=(LOAD, "Load", *RATES, *(inert(name, 60) for name in top if units.get(str(name), "%") != "%")),
     )
     more = f" {len(top):,} of {len(frame):,} hosts are shown." if len(frame) > len(top) else ""
-    st.caption(
-        f"Means of the last {duration(PROBE_MS)} of the span, the busiest host first; memory without buffers and "
-        f"cached files.{more}"
-    )
+    memory = "; memory without buffers and cached files" if MEMORY in top else ""
+    st.caption(f"Means of the last {duration(PROBE_MS)} of the span, the busiest host first{memory}.{more}")
 
 
 def _hottest_cell(column: str, value: Any, units: Mapping[str, str]) -> Cell:
@@ -273,7 +272,7 @@ def _told(found: HeatMap) -> str:
     )
 
 
-def _load(load: Load, metric: str, axis: TimeAxis) -> None:
+def _load(load: Load, metric: str, units: Mapping[str, str], axis: TimeAxis) -> None:
     if not len(load.steps) and not len(load.episodes):
         st.info(
             "LoadStd is not known in this span. It is derived from the samples of load.metric over all hosts.",
@@ -281,7 +280,9 @@ def _load(load: Load, metric: str, axis: TimeAxis) -> None:
         )
         return
     long = load.episodes[load.episodes["t_to_ms"] - load.episodes["t_from_ms"] >= LEAST_EPISODE_MS]
-    draw(load_chart(load.steps, long, axis), alt="Standard deviation of the load over time")
+    found = {units.get(name, "") for name in load.metrics}
+    unit = found.pop() if len(found) == 1 else ""
+    draw(load_chart(load.steps, long, axis, unit), alt="Standard deviation of the load over time")
     of = ", ".join(md(name, 60) for name in load.metrics)
     other = "" if metric in load.metrics else f" It is derived from {of} alone, whatever metric is shown above."
     thin = " Several steps share a point: the line is their mean." if (load.steps["n_steps"] > 1).any() else ""

@@ -148,7 +148,7 @@ def _job(found: JobEvents, source: Source) -> None:
     st.subheader("Attempts begun and finished", anchor=False)
     on_sight(f"progress-{job_id}", CURVE_PX, lambda: _progress(found, axis, marks))
     st.subheader("Queued data", anchor=False)
-    on_sight(f"queued-{job_id}", CURVE_PX, lambda: show_queued(found, axis, marks))
+    on_sight(f"queued-{job_id}", CURVE_PX, lambda: show_queued(found, axis, marks, alerts))
     if not blame:
         show_fetches(job_id, found.pulls, {}, axis, marks)
     st.subheader("Life times", anchor=False)

@@ -24,6 +24,10 @@ NOW_MS = 1_795_178_134_302
 QUERY = "mapper-straggler-running"
 SCHEMES: tuple[Any, ...] = ("light", "dark")
 WIDTHS = (1_440, 800)
+FIRST_ALERT_PX = {1_440: 600, 800: 720}
+"""Of a window 900 high: more than the first alert is to be seen without scrolling."""
+LEAST_TITLE = 0.55
+"""Of the width of a row."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,12 @@ def test_the_list_of_alerts_can_be_read(windows: site.Windows, stores: dict[int,
                     own.reads(f"Open: {n_alerts} alerts", f"1 to {PAGE_ROWS} of {n_alerts}")
                     expect(page.get_by_test_id("stSidebar")).to_contain_text(f"{n_alerts} firing")
                     expect(rows(page, "Open alerts")).to_have_count(PAGE_ROWS)
+                    first = rows(page, "Open alerts").first.bounding_box()
+                    line = page.locator(".clustercep-alerts .row").first.bounding_box()
+                    assert first is not None
+                    assert line is not None
+                    assert first["y"] < FIRST_ALERT_PX[width], "the first alert is below what is seen at once"
+                    assert first["width"] > LEAST_TITLE * line["width"], "the width is not used for what was found"
                 else:
                     own.reads("Open: 0 alerts", "Over: 0 alerts")
                     expect(page.get_by_role("button", name="Next")).to_have_count(0)

@@ -31,6 +31,10 @@ NAMES = (
 )
 
 
+def named(query: str) -> list[str]:
+    return [command.line for command in commands(AlertRow(id="0" * 32, query=query, labels={}, values={}))]
+
+
 def alert(job_id: str | None = None, host: str | None = None, labels: Any = None, **values: Any) -> AlertRow:
     return AlertRow(id="0" * 32, job_id=job_id, host=host, labels=labels or {}, values=values)
 
@@ -89,3 +93,13 @@ def test_endless_names_stand_in_no_command() -> None:
 
 def test_queues_that_would_be_options_stand_in_no_command() -> None:
     assert len(lines(alert(labels={"queue": "-help"}))) == 1
+
+
+def test_what_asks_the_daemons_is_told_by_the_query() -> None:
+    """An alert about HDFS or the nodes of YARN may name no id at all."""
+    first = f"clustercep alerts show {'0' * 32}"
+    assert named("hdfs-safe-mode") == [first, "hdfs dfsadmin -safemode get", "hdfs dfsadmin -report"]
+    assert named("hdfs-missing-blocks") == [first, "hdfs fsck / -list-corruptfileblocks", "hdfs dfsadmin -report"]
+    assert named("datanode-lost") == [first, "hdfs dfsadmin -report"]
+    assert named("node-lost") == [first, "yarn node -list -all"]
+    assert named("my-own-query") == [first]

@@ -67,6 +67,13 @@ def test_values_are_a_curve_with_the_threshold() -> None:
     assert [layer["mark"]["type"] for layer in drawn["layer"]] == ["line", "rule"]
     assert drawn["layer"][0]["encoding"]["x"]["title"] == "Time (Asia/Kolkata)"
     assert curve(samples[:2], {}) is None
+    assert (found.unit, drawn["layer"][0]["encoding"]["y"]["title"]) == ("", "cpu_user")
+
+
+def test_a_curve_has_the_unit_of_its_samples() -> None:
+    found = curve([event(i, "b", name="cpu_user", unit="%", val=float(i)) for i in range(4)], {})
+    assert found is not None
+    assert value_curve(found, "UTC").to_dict()["layer"][0]["encoding"]["y"]["title"] == "cpu_user (%)"
 
 
 def test_the_decisive_line_is_of_the_event_whose_value_is_told() -> None:

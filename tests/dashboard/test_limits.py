@@ -14,6 +14,7 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
+from app.queries.loading import load_queries
 from app.settings import Severity
 from app.store.models import AlertRow, EvidenceRow
 from collectors.schema import load_event_types
@@ -233,3 +234,49 @@ def test_an_alert_about_queued_data_shows_what_was_queued(installation: Installa
     rules = [layer["encoding"] for layer in queue["layer"] if isinstance(layer.get("mark"), dict)
              and layer["mark"]["type"] == "rule"]  # fmt: skip
     assert sorted(place for rule in rules for place in rule if place in ("x", "y")) == ["x", "y"]
+
+
+def hash_in_use(installation: Installation, name: str) -> str:
+    """What an alert of this query has that is raised now."""
+    now = installation.settings
+    return load_queries(now.queries, now.alerting.group_gap_ms).infos[name].hash
+
+
+def test_a_threshold_that_was_changed_since_contradicts_no_alert(installation: Installation) -> None:
+    """Alerts keep no parameters: `lies far above` beside an alert about too much is told with why."""
+    installation.query("queued-data-high", QUEUED.replace("10000000000", "3000"))
+    then = hash_in_use(installation, "queued-data-high")
+    installation.log(batch(job_rows()))
+    with installation.store() as store, store.transaction() as writer:
+        raised = alert_row(ALERT_ID, job_id=DONE, query="queued-data-high", query_hash=then, best_n_events=1)
+        writer.alerts.add(raised)
+        given = {"event_id": "e", "type": "DataIO", "t_lo_ms": T0_MS, "t_hi_ms": T0_MS, "attributes": {"size_bytes": 1}}
+        writer.session.add(EvidenceRow(alert_id=ALERT_ID, position=0, variable="b", origin=None, raw=None, **given))
+    pages = ({"page": "alert", "id": ALERT_ID}, {"page": "job", "id": DONE})
+    for given in pages:
+        told = texts(view(given["page"], id=given["id"])).replace("\\", "")
+        assert "The dashed line is the threshold of queued-data-high (2.9 KiB)." in told
+        assert "changed since" not in told
+    installation.query("queued-data-high", QUEUED)
+    for given in pages:
+        told = texts(view(given["page"], id=given["id"])).replace("\\", "")
+        assert "The threshold of queued-data-high (9.3 GiB) lies far above." in told
+        assert "queued-data-high or its threshold was changed since it raised the alert here." in told
+    assert "thresholds are drawn as they are now" in texts(view("alert", id=ALERT_ID))
+
+
+def test_a_value_below_a_threshold_that_was_raised_since_is_still_shown(installation: Installation) -> None:
+    """The alert is about it, whatever would raise one now."""
+    installation.query("heap-high", HEAP.replace("0.9", "1.9"))
+    installation.log(EventBatch.from_rows(SAMPLES, load_event_types()))
+    _, row = alert_and_event()
+    with installation.store() as store, store.transaction() as writer:
+        writer.alerts.add(alert_row(ALERT_ID, query="heap-high", best_n_events=1, onset_ms=row.t_hi_ms))
+        kept = {"type": row.type, "t_lo_ms": row.t_lo_ms, "t_hi_ms": row.t_hi_ms, "attributes": dict(row.attributes)}
+        writer.session.add(
+            EvidenceRow(alert_id=ALERT_ID, position=0, variable="a", event_id="e", origin=None, raw=None, **kept)
+        )
+    shown = texts(view("alert", id=ALERT_ID)).replace("\\", "")
+    assert "▶ marks this alert's heap_used_bytes (1.0 KiB)" in shown
+    assert "the query looks for what is at or above 2.0 KiB" in shown
+    assert "thresholds are drawn as they are now" in shown

@@ -135,6 +135,7 @@ def test_load_names_clusters_when_there_are_several() -> None:
 
 
 def test_episodes_lie_behind_the_line() -> None:
+    assert "Standard deviation (%)" in json.dumps(load_chart(load(), BANDS, AXIS, "%").to_dict())
     spec = load_chart(load(), BANDS, AXIS).to_dict()
     assert spec["layer"][0]["mark"]["type"] == "rect"
     assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["imbalance"]

@@ -19,10 +19,13 @@ from dashboard.alerts.words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
 from dashboard.views import alert as alert_view
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
+from tests.dashboard.job_fixtures import alert_row
 from tests.dashboard.query_fixtures import (
+    Installation,
     copied,
     facts,
     in_address,
+    installation,
     links_of,
     lists,
     opened,
@@ -31,6 +34,8 @@ from tests.dashboard.query_fixtures import (
     texts,
     view,
 )
+
+__all__ = ["installation"]  # a fixture
 
 
 def alert_of(raised: Raised, task: str) -> AlertRow:
@@ -339,3 +344,16 @@ def test_a_single_moment_still_has_a_width() -> None:
     drawn = timeline([event("a", T0_MS, T0_MS)]).to_dict()
     low, high = drawn["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert high - low == 500
+
+
+def test_what_is_measured_has_its_unit_and_what_is_unknown_no_row(installation: Installation) -> None:
+    """As in its title: 43.48 alone is no deviation of a load in percent."""
+    values = {"unit": "%", "std_now": 43.4843, "value_1": 92.9567, "value_2": None, "queue_time_ms": 0.1739}
+    with installation.store() as store, store.transaction() as writer:
+        writer.alerts.add(alert_row("a1" * 16, values=values))
+    page = view("alert", id="a1" * 16)
+    table = table_with(page, "value")
+    assert dict(zip(table["name"], table["value"], strict=True)) == {
+        "unit": "%", "std_now": "43.48 %", "value_1": "92.96 %", "queue_time_ms": "0.17 ms",
+    }  # fmt: skip
+    assert "Not known: value_2." in texts(page).replace("\\", "")

@@ -207,6 +207,8 @@ def test_titles_leave_out_what_only_programs_read() -> None:
     assert title(fetch, "nightly") == "slow fetch from node5 to reducer r_000000 of nightly on node3, as m_000003"
     assert title("mapper attempt_1_0002_m_000001_2 of nightly", "nightly") == "mapper m_000001 (attempt 3) of nightly"
     assert title("node5 is lost", "nightly") == "node5 is lost"
+    assert title("job job_1_0002: a container was killed", "nightly") == "job nightly: a container was killed"
+    assert title("job job_1_00021 waits", "nightly") == "job job_1_00021 waits"
     assert title("mapper attempt_1_0002_m_000001_0 on n1", "other", job_name="own") == "mapper m_000001 of own on n1"
 
 
@@ -410,7 +412,9 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
         incident.is_incident, member.incident_id, member.inhibited = True, incident.id, True
         writer.incidents.add(incident.id, member.id, T0_MS, covered=True)
     test = view("alerts")
-    assert next(found.value for found in test.subheader) == "Open: 1 incident with 1 alert behind it, 1 other alert"
+    assert (
+        next(found.value for found in test.subheader) == "Open: 1 incident with 1 open alert behind it, 1 other alert"
+    )
     assert sum(int(metric.value) for metric in test.metric) == 3  # as many as the heading tells
     assert titles(test) == ["t4 stands still", "t2 took 61000"]
     listed = lists(test)[0]["rows"]

@@ -173,7 +173,9 @@ def test_what_is_taken_together_is_told(installation: Installation, monkeypatch:
 
 def test_nothing_to_show(installation: Installation) -> None:
     """Without a log, without samples, and in a span without any."""
-    assert "No event is known" in view("cluster").info[0].value
+    told = view("cluster").info[0].value
+    assert "No event is known" in told
+    assert "above" not in told  # nothing to choose a span with is there
     installation.log(batch(job_rows()))
     assert "There is no sample between" in view("cluster").info[0].value
 
