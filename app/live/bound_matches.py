@@ -87,13 +87,15 @@ class BoundMatches:
     def __len__(self) -> int:
         return len(self._open) + sum(len(pane.known) for pane in self._sealed)
 
-    def add(self, matches: Iterable[Match], watermark_ms: int) -> int:
-        """A step's matches, up to a watermark; what the watermark before this one had left behind goes.
+    def add(self, matches: Iterable[Match], watermark_ms: int, behind_ms: int = 0) -> int:
+        """A step's matches, up to a watermark; what the watermark before this one had left behind goes. `behind_ms`:
+        how far behind that one rows that bind others were still to come.
 
         Returns how many that might still have been bound went for lack of room.
         """
         if not self._keep_ms:
             return 0
+        self._watermark_ms -= behind_ms
         self._expire()
         self._watermark_ms = watermark_ms
         n_times: dict[str, int] = {}

@@ -43,6 +43,7 @@ from app.live.overload import LatencyBound
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook
 from app.live.unstored import OfHistory, Unstored, read_tables
+from app.live.waiting_rows import behind_of_alerts
 from app.process.spare_memory import SpareMemory
 from app.settings import Retention
 from app.shedding.losses import missing_until_ms, overload_figures
@@ -69,6 +70,11 @@ class Matcher(Protocol):
 
     def take_silent(self) -> Sequence[Match]:
         """Those of queries that are there for others alone, of the last call."""
+        ...
+
+    @property
+    def behind_ms(self) -> Mapping[str, int]:
+        """By query, how far before the watermark the last event of a row may begin that is still to be told."""
         ...
 
     def save(self) -> dict[str, pa.Table]:
@@ -217,11 +223,13 @@ class Pipeline:
         if self.bound is not None:
             self.order.most_events = self.bound.most_events(self.matcher, MOST_EVENTS)
         ordered = release()
-        self.recent.add(ordered.events, ordered.watermark_ms)
+        behind = behind_of_alerts(self.matcher.behind_ms, self.alerting.queries)
+        self.recent.add(ordered.events, ordered.watermark_ms, behind.by_type)
         self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows, goes_on=was_behind)
         self._at("match")
         matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
-        n_unbound = self.bound_matches.add(chain(matches, self.matcher.take_silent()), ordered.watermark_ms)
+        found_by_all = chain(matches, self.matcher.take_silent())
+        n_unbound = self.bound_matches.add(found_by_all, ordered.watermark_ms, behind.binding_ms)
         missing_ms, find = missing_until_ms(self.matcher), self.bound_matches.find
         found = found_in(matches, self.alerting.queries, LIVE, missing_until_ms=missing_ms, find=find)
         histories = [self._replayed(history) for history in ordered.histories]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ from engine.events import FOREVER_MS, HEADER_NAMES, BoolArray, EventBatch
 
 MOST_LAST_EVENTS = 100_000
 """Of the last events of all values of a key so many are kept, the latest: values are forgotten by nothing else."""
+
+
+NOTHING_WAITS: Mapping[str, int] = MappingProxyType({})
 
 
 class LastEvents(NamedTuple):
@@ -85,21 +89,22 @@ class RecentEvents:
         """All that is kept."""
         return self._events
 
-    def add(self, released: EventBatch, watermark_ms: int) -> None:
+    def add(self, released: EventBatch, watermark_ms: int, behind_ms: Mapping[str, int] = NOTHING_WAITS) -> None:
         """Keep events of the types that queries read, up to a watermark.
 
         What the watermark before this one had passed goes first: a step's matches find all their events, however far
-        the watermark jumped.
+        the watermark jumped. `behind_ms`: by event type, how far behind that watermark rows were still to come.
         """
-        self._expire()
+        self._expire(behind_ms)
         self._events = EventBatch.concat([self._events, released.of_types(self._keep_ms)])
         self._watermark_ms = watermark_ms
 
-    def _expire(self) -> None:
+    def _expire(self, behind_ms: Mapping[str, int]) -> None:
         if not len(self._events):
             return
         types = self._events.strings("type").dictionary_encode()
-        keep_ms = np.array([self._keep_ms.get(name, -1) for name in types.dictionary.to_pylist()], np.int64)
+        names = types.dictionary.to_pylist()
+        keep_ms = np.array([self._keep_ms.get(name, -1) + behind_ms.get(name, 0) for name in names], np.int64)
         last_ms = self._events.t_hi_ms + keep_ms[types.indices.to_numpy()]
         alive = last_ms >= self._watermark_ms
         for last in self._last:

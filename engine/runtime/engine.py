@@ -208,6 +208,16 @@ class Engine:
         return self._aside.take()
 
     @property
+    def behind_ms(self) -> Mapping[str, int]:
+        """By query, how far before the watermark (ms) the last event of a row may begin that is still to be told: rows
+        wait for negations, intervals, other rows, and what LIMIT, TOP and producers keep back. Those that do not wait
+        are left out."""
+        if abs(self.watermark_ms) >= FOREVER_MS:
+            return {}
+        behind = {name: self.watermark_ms - self._output_watermark_ms(name) for name in self._runtimes}
+        return {name: by_ms for name, by_ms in behind.items() if by_ms > 0}
+
+    @property
     def n_refused(self) -> Mapping[Refusal, int]:
         """Refused events by reason."""
         return dict(self._aside.counts)
@@ -375,9 +385,11 @@ class Engine:
             return make_runtime(query, self._interner, self._limits, self._baseline)
 
         runtime = self._workers.divided(query, make) if divided else self._workers.runtime(query, make)
-        # Rows that another query needs, or that threads find side by side, go through the engine.
+        # Rows that another query needs, that threads find side by side, or of which a quota takes a few, go through the
+        # engine.
         if isinstance(runtime, TakesSink) and self._is_single and not query.is_silent:
-            runtime.sink = None if query.name in self._used else self._sink
+            is_passed_on = query.name in self._used or query.name in self._quotas
+            runtime.sink = None if is_passed_on else self._sink
         return runtime
 
     def _share_events(self) -> None:

@@ -20,9 +20,11 @@ import engine
 from app.alerting.recording.episodes import group as episodes_of
 from app.alerting.recording.evidence import KnownEvent
 from app.alerting.recording.kept import Kept
+from app.live.bound_matches import BoundMatches
 from app.live.clock_skew import apart
 from app.live.ordering.deduplicate import Deduplicator
 from app.live.recent import last_events, longest_windows, lookup
+from app.live.waiting_rows import behind_of_alerts
 from app.shedding.losses import OverloadOf, unbounded
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
@@ -42,7 +44,7 @@ PANE_EVENTS = 4_096
 MAX_TOLD_EVENTS = 200
 """A row of a report that has more comes without them: it needs them for its identity alone."""
 
-ENGINE = "engine"
+ENGINE, BOUND = "engine", "bound"
 
 
 @dataclass
@@ -107,6 +109,7 @@ class Bucket:
         self._bound = BucketBound(self._engine)
         self._counted_by_driver = frozenset(of.name for of in group.limited)
         self._keep_ms = longest_windows((info.types, info.keep_ms) for info in group.infos)
+        self._matches = BoundMatches({info.name: info for info in (*group.producers, *group.infos)})
         self._last = last_events((info.types, info.key, info.within_events) for info in group.infos)
         self._panes: dict[int, EventBatch] = {}
         self._before: dict[str, engine.QueryStatistics] = {}
@@ -121,10 +124,14 @@ class Bucket:
         watermark_ms = max(watermark_ms, self._order.watermark_ms)
         told = BucketOutput(watermark_ms)
         released = self._order.release(watermark_ms)
-        self._expire()
+        behind = behind_of_alerts(self._engine.behind_ms, self._infos)
+        self._expire(behind.by_type)
         self._keep(released)
         matches = self._engine.process(apart(released), watermark_ms, released_s=released_s)
         told.shed = self._bound.since_last()
+        if n_left_out := self._matches.add((*matches, *self._engine.take_silent()), watermark_ms, behind.binding_ms):
+            message = f"{n_left_out:,} matches are no longer kept, to make room: alerts that bind them show their ids"
+            told.problems.append((ENGINE, "matches", "matches_left_out", message))
         for row, digest in engine.brief_rows(matches, self._reports, MAX_TOLD_EVENTS):
             if row.query in self._told:
                 if digest is not None:
@@ -147,6 +154,7 @@ class Bucket:
         parts = {f"order/{name}": table for name, table in self._order.save().items()}
         parts |= {f"order/{name}": table for name, table in self._order.sealed().items()}
         parts |= {f"{ENGINE}/{name}": table for name, table in self._engine.save().items()}
+        parts |= {f"{BOUND}/{name}": table for name, table in (self._matches.save() | self._matches.sealed()).items()}
         return parts | {f"recent/{number:08d}": pane.table for number, pane in self._panes.items()}
 
     def restore(self, parts: Mapping[str, pa.Table]) -> frozenset[str]:
@@ -156,6 +164,8 @@ class Bucket:
         """
         try:
             self._order.restore(_part(parts, "order"))
+            if bound := _part(parts, BOUND):  # states of before have none
+                self._matches.restore(bound, self._order.watermark_ms)
             self._panes = {int(number): EventBatch(table) for number, table in _part(parts, "recent").items()}
         except (KeyError, ValueError, pa.ArrowInvalid) as error:
             raise StateError(f"the state of a bucket lacks a part: {error}") from error
@@ -198,7 +208,8 @@ class Bucket:
             shown = Kept.of_new(episode).shown(info)
             ids.update(event_id for _, event_id in shown.evidence(self._options.max_evidence_events))
             ids.update(filter(None, episode.onset))
-        told.evidence = list(lookup(self._recent(), sorted(ids)).values())
+        wanted = sorted(ids)
+        told.evidence = [*lookup(self._recent(), wanted).values(), *self._matches.lookup(wanted).values()]
 
     def _recent(self) -> EventBatch:
         return EventBatch.concat(self._panes.values())
@@ -213,11 +224,12 @@ class Bucket:
         else:
             self._panes[last + 1] = kept
 
-    def _expire(self) -> None:
-        """Panes go when no match may bind any of their events: what the watermark of the call before had passed. One
-        of which windows of events hold less than half is cut down to that."""
+    def _expire(self, behind_ms: Mapping[str, int]) -> None:
+        """Panes go when no match may bind any of their events: what the watermark of the call before had passed, by
+        `behind_ms` where rows wait that show events of a type. One of which windows of events hold less than half is
+        cut down to that."""
         before_ms = self._engine.watermark_ms
-        passed = {number for number, pane in self._panes.items() if self._last_ms(pane) < before_ms}
+        passed = {number for number, pane in self._panes.items() if self._last_ms(pane, behind_ms) < before_ms}
         if not passed:
             return
         recent, kept, at = self._recent(), dict(self._panes), 0
@@ -231,9 +243,10 @@ class Bucket:
                 kept[number] = pane.where(of_pane)
         self._panes = {number: pane for number, pane in kept.items() if len(pane)}
 
-    def _last_ms(self, pane: EventBatch) -> int:
+    def _last_ms(self, pane: EventBatch, behind_ms: Mapping[str, int]) -> int:
         types = pane.strings("type").dictionary_encode()
-        keep_ms = pa.array([self._keep_ms.get(name, 0) for name in types.dictionary.to_pylist()], pa.int64())
+        names = types.dictionary.to_pylist()
+        keep_ms = pa.array([self._keep_ms.get(name, 0) + behind_ms.get(name, 0) for name in names], pa.int64())
         return int(pc.max(pc.add(pa.array(pane.t_hi_ms), keep_ms.take(types.indices))).as_py() or -FOREVER_MS)
 
     def _complain(self, told: BucketOutput) -> None:

@@ -53,6 +53,8 @@ class Group:
     """The queries whose rows are told; another group tells those of the others."""
     infos: tuple[QueryInfo, ...]
     """Of the queries that are told."""
+    producers: tuple[QueryInfo, ...] = ()
+    """Of the others, whose matches they use."""
     limited: tuple[CountedByDriver, ...] = ()
     """Those with LIMIT or TOP, of a group of several buckets."""
 

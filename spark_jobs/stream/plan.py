@@ -75,6 +75,7 @@ def _group(
         tuple((name, needed[name].hash) for name in names),
         told,
         tuple(infos[name] for name in told),
+        tuple(infos[name] for name in names if name not in told),
         tuple(_limited(own)) if route.n_buckets > 1 else (),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +82,9 @@ class ScriptedCollector:
 
 class PairMatcher:
     """A match for every MapStart and MapEnd of one task whose MapStart is the latest before it; state must be saved."""
+
+    behind_ms: Mapping[str, int] = MappingProxyType({})
+    """It decides at once."""
 
     def __init__(self) -> None:
         self._waiting = EventBatch.empty()

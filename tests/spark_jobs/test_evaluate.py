@@ -15,14 +15,31 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, reference_output
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
+from spark_jobs.best_rows import Best
 from spark_jobs.evaluate import PART, TYPE_CODE, PartStatistics, Task, evaluate
 from spark_jobs.match_rows import Source
+from spark_jobs.query.few_events import find
+from spark_jobs.query.job import rows_of
 from spark_jobs.query.rows import RequestedQuery, apart
 from tests.conformance.comparison import check_rows
 from tests.engine.runtime.dividing import Part, by_key, by_time
-from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
+from tests.engine.strategies import (
+    ANY,
+    EVERYTHING,
+    IMPRECISE,
+    NEXT,
+    PARTITION,
+    PRECISE,
+    SCHEMA,
+    STRICT,
+    Case,
+    StreamScope,
+    cases,
+)
 from tests.engine.trends.trend_strategies import SCHEMA as OF_TRENDS
 from tests.engine.trends.trend_strategies import TrendCase, overlap_cases, selecting_cases, trend_cases
+from tests.examples import each_drawn_anew
+from tests.spark_jobs.generated_stream import stored
 from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
 
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "25"))
@@ -103,6 +120,62 @@ def _check_against_oracle(query: CompiledQuery, stream: EventBatch) -> None:
     except UnsupportedQueryError:
         return  # it lists worlds
     check_rows(query.resolved.query.output, engine_rows(query, stream), expected, stream)
+
+
+FORMS = ("ALL", "ALL", "SETS", "COUNT", "COLLAPSED", "TOP 1 BY CONFIDENCE", "TOP 3 BY CONFIDENCE")
+_FEW = replace(EVERYTHING, n_components=(1, 2), outputs=FORMS, limit=True)
+"""Short patterns: those that one kernel lists, beside others."""
+
+
+def check_few(case: Case) -> bool:
+    """Compare what is found without Spark, where events are few; returns whether LIMIT or TOP counted over parts."""
+    requested = RequestedQuery("q", {"q": case.query}, SCHEMA)
+    try:
+        query = requested.compiled()
+        expected = engine_rows(query, case.stream)
+    except UnsupportedQueryError:
+        return False
+    is_divided = bool(query.distribution.keys) or query.distribution.slice_obstacle is None
+    found = find(stored(case.stream, SCHEMA), requested, one_piece=not is_divided, enough=lambda: False)
+    assert found is not None
+    assert of_columns(rows_of(found, in_order=False)) == of_engine(query, expected)
+    return bool(expected) and found.best != Best()
+
+
+@pytest.mark.parametrize("clause", ["LIMIT 3", "OUTPUT TOP 3 BY CONFIDENCE", "OUTPUT COUNT LIMIT 3"])
+@pytest.mark.parametrize("within", ["25 ms", "25 ms SLIDE 10 ms"])
+@pytest.mark.parametrize("key", ["", "{ [k] }"])
+@pytest.mark.parametrize("pattern", ["A a, B b", "A a, B+ b[]", "A+ a[], B b", "A+ a[]", "A a, B* b[], C c"])
+def test_limit_and_top_of_what_is_listed_in_blocks(pattern: str, key: str, within: str, clause: str) -> None:
+    rows = [
+        {
+            "event_id": f"e{n}",
+            "type": "ABC"[n % 3],
+            "t_lo_ms": 3 * n,
+            "t_hi_ms": 3 * n,
+            "source_seq": n,
+            "k": "pq"[n % 2],
+        }
+        for n in range(24)
+    ]
+    text = f"PATTERN SEQ({pattern}) WHERE {ANY} {key} WITHIN {within}\n{clause}"
+    assert check_few(Case(text, EventBatch.from_rows(rows, SCHEMA)))
+
+
+@pytest.mark.parametrize("scope", [PRECISE, IMPRECISE], ids=["exact times", "intervals"])
+def test_limit_and_top_of_drawn_queries(scope: StreamScope) -> None:
+    queries = _FEW if scope is PRECISE else replace(_FEW, strategies=(ANY,), within_events=False)
+    n_counted = []
+
+    @settings(_SETTINGS, max_examples=4 * N_EXAMPLES)
+    @given(cases(queries, scope))
+    def run(case: Case) -> None:
+        note(str(case))
+        n_counted.append(check_few(case))
+
+    with each_drawn_anew():
+        run()
+    assert sum(n_counted) > 0
 
 
 _CUT = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 4), st.integers(1, 6))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import EventBatch
 from tests.app.alerting_fixtures import receiver
 from tests.app.pipeline_fixtures import Process, start
-from tests.engine.strategies import SCHEMA
+from tests.engine.strategies import ANY, SCHEMA
 from tests.examples import examples
 from tests.new_store import placed
 
@@ -240,18 +241,28 @@ def _process(case: Case, folder: Path, now_ms: int) -> Iterator[tuple[Store, Pro
 def stored(case: Case, folder: Path) -> list[Row]:
     """The alerts when all is over; each was told to fire and to be over."""
     placed(folder / "store.db")
-    steps, lives = sorted({*case.steps, *OVER_MS}), []
-    for now_ms in steps:
-        if not lives or lives[-1][-1] in case.restarts:
-            lives.append([now_ms])
-        else:
-            lives[-1].append(now_ms)
-    for life in lives:
-        with _process(case, folder, life[0]) as (store, process):
+    for life in lives_of(case):
+        with _process(case, folder, life[0]) as (_, process):
             for now_ms in life:
                 process.run(now_ms, now_ms)
                 while process.pipeline.is_behind:
                     process.pipeline.step(now_ms)
+    return told_alerts(folder)
+
+
+def lives_of(case: Case) -> list[list[int]]:
+    """The times of the steps, by life of the process."""
+    lives: list[list[int]] = []
+    for now_ms in sorted({*case.steps, *OVER_MS}):
+        if not lives or lives[-1][-1] in case.restarts:
+            lives.append([now_ms])
+        else:
+            lives[-1].append(now_ms)
+    return lives
+
+
+def told_alerts(folder: Path) -> list[Row]:
+    """The alerts of a store in which all is over."""
     with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
         alerts = [alert for alert in store.alerts() if alert.query == "q" and alert.merged_into is None]
         told = Counter(message.state for message in store.notifications())
@@ -277,7 +288,7 @@ def content(store: Store, alert_id: str) -> Row:
     }
 
 
-def check(case: Case, folder: Path) -> int:
+def check(case: Case, folder: Path, stored_by: Callable[[Case, Path], list[Row]] = stored) -> int:
     """Compare; returns how many alerts there are. Raises QueryError for what is not evaluated."""
     queries = {query.name: query for query in engine.compile_queries(case.texts, SCHEMA)}
 
@@ -291,7 +302,7 @@ def check(case: Case, folder: Path) -> int:
         times = {"t_lo_ms": row.first_lo_ms, "t_hi_ms": row.last_hi_ms}
         events[identify(queries["low"].resolved, row)] = {"type": "low", **times, **row.values}
     expected = by_definition(rows["q"], events, case)
-    found = stored(case, folder)
+    found = stored_by(case, folder)
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert one == other
@@ -314,7 +325,18 @@ _PATTERNS = st.sampled_from(
 )
 _KEYS = st.sampled_from(["", "{ [k] }", "{ [k] }", "{ [k] AND [j] }"])
 _WINDOWS = st.sampled_from(["6", "15", "15 SLIDE 5", "10 OPEN ON x > 1", "3 EVENTS", "5 EVENTS"])
-_FORMS = st.sampled_from(["", "", "OUTPUT SETS", "OUTPUT NON_OVERLAPPING", "SELECT FIRST", "CONSUME a"])
+_FORMS = st.sampled_from(
+    [
+        "",
+        "",
+        "OUTPUT SETS",
+        "OUTPUT NON_OVERLAPPING",
+        "SELECT FIRST",
+        "CONSUME a",
+        "LIMIT 2",
+        "OUTPUT TOP 2 BY CONFIDENCE",
+    ]
+)
 _LOWER = st.builds(
     "PATTERN {}\nWHERE skip_till_any_match {{ [k] AND [j] }}\nWITHIN 9\nRETURN a.x AS x, a.y AS y, a.s AS s{}".format,
     st.sampled_from(["SEQ(A a)", "SEQ(A a, !C c)", "SEQ(A a, B b)"]),
@@ -367,6 +389,8 @@ def cases(draw: st.DrawFn) -> Case:
     form, within = draw(_FORMS), draw(_WINDOWS)
     if "EVENTS" in within and "!C c)" in pattern:  # what waits for further events is never decided
         within = "15"
+    if ("LIMIT" in form or "TOP" in form) and not ("SLIDE" in within or "OPEN" in within):
+        within = draw(st.sampled_from(["15 SLIDE 5", "10 OPEN ON x > 1"]))
     lower, certain = "", ""
     if draw(st.booleans()):
         lower = draw(_LOWER)
@@ -439,3 +463,40 @@ def test_alerts_show_the_matches_of_other_queries_that_they_bind(tmp_path: Path)
         arrivals = [row["t_lo_ms"] for row in rows]
         case = Case(query, clauses, rows, arrivals, range(0, 75, 5), frozenset({20, 55}), lower=lower + told)
         assert check(case, tmp_path / f"told{told[:3]}") == 1
+
+
+def waiting_case(lower: str, window: str, clause: str) -> Case:
+    """Matches that are decided, and rows that are told, a window after their events, one step at a time."""
+    rows: list[Row] = [
+        {
+            "event_id": f"e{t}",
+            "type": kind,
+            "t_lo_ms": t,
+            "t_hi_ms": h,
+            "k": "p",
+            "j": 1,
+            "x": t,
+            "y": 0.5,
+            "s": f"n{t}",
+        }
+        for t, h, kind in [(1, 1, "A"), (12, 18, "B"), (60, 60, "N")]
+    ]
+    first = "low" if lower else "A"
+    if lower:
+        lower = f"PATTERN {lower} WHERE {ANY} {{ [k] AND [j] }} WITHIN 9 RETURN a.x AS x, a.y AS y, a.s AS s"
+    if "OPEN" in window:
+        window = f"OPEN ON type = '{first}'"
+    values = "a.x AS ax, b.x AS bx, b.y AS yy, b.s AS ss, a.s AS sa, a.j AS jj"
+    query = f"PATTERN SEQ({first} a, B b, !C c) WHERE {ANY} {{ [k] }} WITHIN 20 {window} {clause} RETURN {values}"
+    return Case(query, Clauses(onset="a"), rows, [row["t_hi_ms"] for row in rows], range(75), lower=lower)
+
+
+@pytest.mark.parametrize(
+    "clause",
+    ["", "LIMIT 2", "OUTPUT TOP 2 BY CONFIDENCE", "OUTPUT SETS LIMIT 2", "OUTPUT NON_OVERLAPPING", "SELECT FIRST"],
+)
+@pytest.mark.parametrize("window", ["SLIDE 5", "OPEN"])
+@pytest.mark.parametrize("lower", ["", "SEQ(A a, !C c)"])
+def test_what_waits_to_be_told_is_shown(tmp_path: Path, lower: str, window: str, clause: str) -> None:
+    """Rows wait for those before them: what they show is kept until then."""
+    assert check(waiting_case(lower, window, clause), tmp_path) == 1
