@@ -278,9 +278,12 @@ class EventBatch:
         if self.is_ascending:
             return True
         tied: BoolArray | None = None  # None: all are
-        for values in (self.t_lo_ms, self.source_rank, self.source_seq):
-            if (values == values[0]).all():
+        for name in ("t_lo_ms", "source_rank", "source_seq"):
+            values = _whole(self.table.column(name)).to_numpy(zero_copy_only=False)
+            if values[0] == values[-1] and (values == values[0]).all():
                 continue
+            if tied is not None and (values[1:] > values[:-1]).all():
+                return True
             falls, equal = values[1:] < values[:-1], values[1:] == values[:-1]
             if tied is not None:
                 falls &= tied

@@ -110,7 +110,8 @@ class TrendGraph:
         self.is_new, self.is_advanced, self._saved = False, True, None
         coming = self.intake.candidates(stream, are_stored=len(self._overlaps.partitions) > 0)
         if len(coming):
-            for batch in self.intake.batches(coming, stream):
+            may_be_cut = not self._tables.stored_states and not len(self._overlaps.partitions)
+            for batch in self.intake.batches(coming, stream, may_be_cut=may_be_cut):
                 self._take_in(batch)
         for _ in self._overlaps.advance(watermark_ms, self._results, self._scratch):
             self._hand_over()

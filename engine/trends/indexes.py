@@ -25,13 +25,16 @@ BLOCK = 16
 LEAST_AHEAD = 16
 """Events of a batch that are looked at one by one."""
 
+TILE = 512
+"""Entries of a list that are summed up together: what is needed of their events fits the nearest caches."""
+
 MOST_AHEAD = 2**20
 """Events, times windows, of which a batch brings ahead at once, or that stand before it and are brought at once; each
 needs room for its numbers meanwhile."""
 
 _PER_INDEX = ("start", "size", "limit", "gone", "last_window")
 _OF_PARTITION = (
-    "levels", "level_size", "first_window", "last_window", "position", "rank", "whole", "real", "scale",
+    "levels", "level_size", "first_window", "last_window", "order_begin", "position", "rank", "whole", "real", "scale",
 )  # fmt: skip
 _OF_SWEEPS = ("tree_whole", "tree_real", "tree_scale", "sweeps", "next_sweep", "entries", "ranks")
 
@@ -60,11 +63,17 @@ class TrendIndexes:
         slot[[each.scan for each in scans]] = np.arange(len(scans))
         by_name = [*zip(_OF_PARTITION, self._of_partition(0), strict=True)]
         named: dict[str, Any] = dict([*by_name, *zip(_OF_SWEEPS, self._of_sweeps([], 0), strict=True)])
-        sums = _numbers(2 * self._width if scans else 0)
+        sums = _numbers(self._width if scans else 0)
+        tile = TILE + 1 if scans else 0
+        running = _numbers(tile)
         self.ahead = ta.Ahead(
-            least=np.array([LEAST_AHEAD]), slot=slot, second=self._second, first=none, n_events=none, due=none,
-            start=none, size=none, lists=np.zeros(0, np.int32), **named, before=np.zeros(self._n_stored, np.int64),
+            least=np.array([LEAST_AHEAD]), slot=slot, second=self._second, first=none, n_events=none,
+            boundary=none, due=none, start=none, size=none, lists=np.zeros(0, np.int32), **named,
+            before=np.zeros(self._n_stored, np.int64),
             block=np.zeros(self._n_stored, np.int64), sum_whole=sums[0], sum_real=sums[1], sum_scale=sums[2],
+            before_tile=np.zeros(tile, np.int32), after_tile=np.zeros(tile, np.int32),
+            admitted=np.zeros(tile, np.int32), running_whole=running[0], running_real=running[1],
+            running_scale=running[2],
         )  # fmt: skip
 
     def _entries(self, n: int) -> tuple[Any, ...]:
@@ -77,10 +86,11 @@ class TrendIndexes:
         n_scans, top, n_levels = len(self._second), LEAST_AHEAD, 1
         while top < n:
             top, n_levels = 2 * top, n_levels + 1
-        capacity = 2 * top + n_levels + 1 if n else 0
+        capacity = n_levels * (2 * n + 1) if n else 0  # whatever the size of a part: what is not used is not touched
         return (
-            np.zeros((self._n_lists, capacity), np.int32), np.zeros((self._n_lists, n_levels), np.int64),
-            np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((self._n_stored, n), np.int32),
+            np.empty((self._n_lists, capacity), np.int32), np.zeros((self._n_lists, n_levels), np.int64),
+            np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int32),
+            np.zeros((self._n_stored, n), np.int32),
             np.zeros(n if self._n_lists > n_scans else 0, np.int32), *_numbers(n_scans * n * self._width),
         )  # fmt: skip
 
@@ -112,7 +122,8 @@ class TrendIndexes:
         named: dict[str, Any] = dict(zip(_PER_INDEX, parts, strict=True))
         self.arrays = old._replace(**named)
         self.ahead = self.ahead._replace(
-            first=np.zeros(n, np.int64), n_events=np.zeros(n, np.int64), due=np.full(n, -1),
+            first=np.zeros(n, np.int64), n_events=np.zeros(n, np.int64), boundary=np.zeros(n, np.int64),
+            due=np.full(n, -1),
             start=np.full(n * n_lists, -1), size=np.zeros(n * n_lists, np.int64),
         )  # fmt: skip
 
@@ -215,7 +226,7 @@ class TrendIndexes:
             begin, after = (first + np.searchsorted(batch.partition[first:end], [partition, partition + 1])).tolist()
             made = lists_of(scan, batch, begin, after, self._tables.stored_states[scan.stored])
             ahead.first[partition], ahead.n_events[partition] = begin, after - begin
-            ahead.due[partition] = 0
+            ahead.boundary[partition] = ahead.due[partition] = 0
             for each, row in zip(made, (slot, int(self._second[slot])), strict=False):
                 entry = partition * self._n_lists + row
                 ahead.start[entry], ahead.size[entry] = n_listed, len(each)

@@ -30,6 +30,10 @@ from engine.trends.broadcast import Agreement, Part, slices
 from engine.trends.state import FORMAT
 from engine.trends.template_arrays import TrendTables, saved_numbers
 
+EVENTS = 2**16
+"""Events of one batch, and those of the same order, where no edge is looked at: what is made of them is still in the
+cache when they are read."""
+
 PAIRS = 2**18
 """Pairs of an event and a partition in one batch, unless a single event has more; each takes some 50 bytes."""
 
@@ -298,13 +302,15 @@ class TrendIntake:
 
     # -------------------------------------------------------------- partitions
 
-    def batches(self, coming: Candidates, stream: StreamColumns) -> Iterator[Coming]:
-        """The events by partition, in one batch, or in several where broadcast ones are in very many, each with the ids
-        of its events where these are asked for; new keys get new numbers. Each must be taken in before the next one."""
+    def batches(self, coming: Candidates, stream: StreamColumns, *, may_be_cut: bool = False) -> Iterator[Coming]:
+        """The events by partition, in one batch, or in several where broadcast ones are in very many, or where many may
+        be cut, each with the ids of its events where these are asked for; new keys get new numbers. Each must be taken
+        in before the next one."""
         n_before = len(self.keys)
         if all(self._whole):
-            placed = self._placed_alike(coming, stream) if self.is_shared else self._placed(coming)
-            yield self._batch(coming, placed)
+            for first, end in _spans(coming, EVENTS if may_be_cut and self._is_precise else len(coming)):
+                placed = self._placed_alike(coming, first, end, stream)
+                yield self._batch(coming, placed)
             return
         whole = np.zeros(len(coming), np.int64)
         for number, is_whole in enumerate(self._whole):
@@ -358,28 +364,34 @@ class TrendIntake:
         self.keys.numbers(key[:, :1])
         return np.zeros(key.shape[1], np.int64)
 
-    def _placed(self, coming: Candidates) -> _Placed:
-        """Events that have all of the key."""
-        states = coming.states[0] if len(coming.states) == 1 else np.bitwise_or.reduce(coming.states, axis=0)
-        partition = self._partitions(coming.key)
+    def _placed(self, coming: Candidates, first: int, end: int) -> _Placed:
+        """The events [first, end), which have all of the key."""
+        states = coming.states[:, first:end]
+        states = states[0] if len(states) == 1 else np.bitwise_or.reduce(states, axis=0)
+        partition = self._partitions(coming.key[:, first:end])
+        earlier = coming.t_ms[first:end]
         if len(self.keys) == 1:
-            return _Placed(np.arange(len(coming)), partition, states, coming.t_ms, coming.order)
+            order = earlier if coming.order is coming.t_ms else coming.order[first:end]
+            return _Placed(np.arange(first, end), partition, states, earlier, order)
         n_of = np.bincount(partition, minlength=len(self.keys))
-        rows, t_ms = np.empty(len(coming), np.int64), np.empty(len(coming), np.int64)
-        earlier = np.require(coming.t_ms, requirements="W")  # as kernels are compiled
+        rows, t_ms = np.empty(len(partition), np.int64), np.empty(len(partition), np.int64)
+        earlier = np.require(earlier, requirements="W")  # as kernels are compiled
         order_by_partition(partition, earlier, np.cumsum(n_of) - n_of, rows, t_ms)
+        states = states if (states == states[0]).all() else states[rows]
+        rows += first
         order = t_ms if coming.order is coming.t_ms else coming.order[rows]
-        partition = np.repeat(np.arange(len(self.keys)), n_of)
-        return _Placed(rows, partition, states if (states == states[0]).all() else states[rows], t_ms, order)
+        return _Placed(rows, np.repeat(np.arange(len(self.keys)), n_of), states, t_ms, order)
 
-    def _placed_alike(self, coming: Candidates, stream: StreamColumns) -> _Placed:
+    def _placed_alike(self, coming: Candidates, first: int, end: int, stream: StreamColumns) -> _Placed:
         """The same, made once for all queries that know the same partitions by the same numbers."""
+        if not self.is_shared:
+            return self._placed(coming, first, end)
         n_before = len(self.keys)
 
         def make() -> tuple[_Placed, Float64Array]:
-            return self._placed(coming), self.keys.values(slice(n_before, None)).T
+            return self._placed(coming, first, end), self.keys.values(slice(n_before, None)).T
 
-        placed, new = stream.once((self._made, self._key_state()), make)
+        placed, new = stream.once((self._made, self._key_state(), first, end), make)
         if len(self.keys) == n_before and new.shape[1]:
             self.keys.numbers(np.ascontiguousarray(new))
         return placed
@@ -459,6 +471,19 @@ class TrendIntake:
     def _numbers_of(self, name: str) -> Sequence[int]:
         """The numbers by which rows of candidates are known in a saved state."""
         return saved_numbers(self._tables) if name == "derived" else range(len(getattr(self._waiting, name)))
+
+
+def _spans(events: Candidates, n: int) -> Iterator[tuple[int, int]]:
+    """Cut precise events into so many, and those of the same order: what is read together stays together, so that rows
+    are the same to the last bit however events are divided among threads."""
+    first = 0
+    while first < len(events):
+        last = min(first + n, len(events)) - 1
+        end = len(events)
+        if last + 1 < end:
+            end = int(np.searchsorted(events.order, events.order[last], side="right"))
+        yield first, end
+        first = end
 
 
 def _each_once(

@@ -133,6 +133,21 @@ def test_a_batch_parted_at_a_watermark(times: list[int], watermark_ms: int, cut:
     )
 
 
+PLACES = st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=6)
+"""Times, ranks and places in a source."""
+
+
+@given(PLACES | PLACES.map(sorted))
+def test_a_batch_comes_in_stream_order_however_it_stands(places: list[tuple[int, int, int]]) -> None:
+    rows = [
+        {"event_id": str(k), "type": "A", "t_lo_ms": t, "source_rank": rank, "source_seq": seq}
+        for k, (t, rank, seq) in enumerate(places)
+    ]
+    ready, _ = EventBatch.from_rows(rows, EventSchema.of({"A": {}})).parted(9)
+    expected = sorted(range(len(places)), key=lambda k: (*places[k], str(k)))
+    assert ready.table["event_id"].to_pylist() == list(map(str, expected))
+
+
 TIMES = st.lists(st.integers(0, 3), max_size=4)
 
 

@@ -235,12 +235,14 @@ class Ahead(NamedTuple):
     `least` (1,): the events of a block. `slot` (n_scans,): the position k of a scan among those that bring, -1: none.
     `second` (k,): the number among lists of that by the second value, -1 with one inequality; the list by the first one
     has the number k. Of partitions that have it (p,): the number of their first event in the batch, how many there are,
-    and the boundary that is `due`, -1 where earlier events are looked at one by one; their lists (p, l): start, -1
-    where there is none, and size. `lists`: entries by value, the number of the event in its partition and how it is
-    meant. Of the partition at hand: lists of the parts of halves (l, ...), their sizes (l, levels); of each event its
-    windows (m,), its place among the vertices of a stored state (n_stored, m), its `rank` (m,), and what was brought to
-    it, numbers (k, m, w, n) from its first window on; vertices of each stored state (n_stored,) `before` its first
-    event, and up to the `block` at hand. Sums (2, w, n) and a tree of them (r + 1, w, n): scratch.
+    the next boundary, and the event before which it is `due`, -1 where earlier events are looked at one by one; their
+    lists (p, l): start, -1 where there is none, and size. `lists`: entries by value, the number of the event in its
+    partition and how it is meant. Of the partition at hand: lists of the parts of halves (l, levels * (2 m + 1)), their
+    sizes (l, levels); of each event its windows (m,), the first event of its order (m,), its place among the vertices
+    of a stored state (n_stored, m), its `rank` (m,), and what was brought to it, numbers (k, m, w, n) from its first
+    window on; vertices of each stored state (n_stored,) `before` its first event, and up to the `block` at hand.
+    Scratch: sums (w, n), a tree of them (r + 1, w, n); of a tile (i + 1,) the vertices before, the entries after, how
+    many of the former each of the latter admits, and running sums of one number.
 
     `sweeps` (n, 5): by partition what stands before the batch and the events of the batch, lists by the first value:
     `entries` as above, vertices by their place in the region; `ranks` in the second value, as `rank`. `next_sweep`
@@ -251,6 +253,7 @@ class Ahead(NamedTuple):
     second: Int64Array
     first: Int64Array
     n_events: Int64Array
+    boundary: Int64Array
     due: Int64Array
     start: Int64Array
     size: Int64Array
@@ -259,6 +262,7 @@ class Ahead(NamedTuple):
     level_size: Int64Array
     first_window: Int64Array
     last_window: Int64Array
+    order_begin: Int32Array
     position: Int32Array
     whole: Int64Array
     real: Float64Array
@@ -268,6 +272,12 @@ class Ahead(NamedTuple):
     sum_whole: Int64Array
     sum_real: Float64Array
     sum_scale: Int32Array
+    before_tile: Int32Array
+    after_tile: Int32Array
+    admitted: Int32Array
+    running_whole: Int64Array
+    running_real: Float64Array
+    running_scale: Int32Array
     rank: Int32Array
     tree_whole: Int64Array
     tree_real: Float64Array

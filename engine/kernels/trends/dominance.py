@@ -74,62 +74,65 @@ def _sweep(template, batch, vertices, ahead, number):
 
 
 @leaf
-def cross_by_two(template, batch, vertices, ahead, partition, scan, slot, boundary, size, level, is_top):
-    """What the events before a boundary have for those after it, and the lists of the latter: see
-    `engine.kernels.trends.ahead`. Events of one order may lie on both sides: those before have a pass of their own."""
+def cross_by_two(template, vertices, ahead, partition, scan, slot, middle, level, is_top):
+    """What the events before an event have for those from it on, and the lists of the latter: see
+    `engine.kernels.trends.ahead`."""
     n_windows, n_numbers = template.sizes[N_WINDOWS], template.sizes[N_NUMBERS]
     stored = template.stored[template.scans[scan, SOURCE]]
-    begin_event = ahead.first[partition]
-    order = batch.order[begin_event + boundary]
-    is_divided = batch.order[begin_event + boundary - 1] == order
-    first_window = ahead.first_window[boundary]
-    after_window = ahead.last_window[boundary - 1] + 1
-    n_ranks = _rank(ahead, partition, ahead.second[slot], boundary, size, level, is_top)
-    begin, n_entries = list_of_part(ahead, partition, slot, 2 * size, level + 1, is_top)
-    kept = 2 * size + level
-    for which in range(2 if is_divided else 1):
-        _clear(ahead, (n_ranks + 1) * n_windows * n_numbers)
-        kept = 2 * size + level
-        for entry in range(begin, begin + n_entries):
-            value = ahead.lists[entry] if is_top else ahead.levels[slot, entry]
-            each = value >> KIND_BITS
-            is_late = is_divided and batch.order[begin_event + each] == order
-            if each < boundary:
-                position = ahead.position[stored, each]
-                if value & IS_FOLLOWED != 0 and position >= 0 and is_late == (which == 1):
-                    _enter(
-                        template, vertices, ahead, position, ahead.rank[each], n_ranks, first_window,
-                        ahead.first_window[each], ahead.last_window[each],
-                    )  # fmt: skip
-                continue
-            ahead.levels[slot, kept] = value
-            kept += 1
-            if value & FOLLOWS != 0 and not (is_late and which == 1):
-                _take(template, ahead, slot, each, ahead.rank[each], first_window, after_window)
-    ahead.level_size[slot, level] = kept - (2 * size + level)
+    first_window = ahead.first_window[middle]
+    after_window = ahead.last_window[max(middle - 1, 0)] + 1
+    n_ranks = _rank(ahead, partition, ahead.second[slot], middle, level, is_top)
+    begin, n_entries = list_of_part(ahead, partition, slot, level + 1, is_top)
+    first_kept = room_of_level(ahead, level)
+    kept = first_kept
+    _clear(ahead, (n_ranks + 1) * n_windows * n_numbers)
+    for entry in range(begin, begin + n_entries):
+        value = ahead.lists[entry] if is_top else ahead.levels[slot, entry]
+        each = value >> KIND_BITS
+        if each < middle:
+            position = ahead.position[stored, each]
+            if value & IS_FOLLOWED != 0 and position >= 0:
+                _enter(
+                    template, vertices, ahead, position, ahead.rank[each], n_ranks, first_window,
+                    ahead.first_window[each], ahead.last_window[each],
+                )  # fmt: skip
+            continue
+        ahead.levels[slot, kept] = value
+        kept += 1
+        if value & FOLLOWS != 0:
+            _take(template, ahead, slot, each, ahead.rank[each], first_window, after_window)
+    ahead.level_size[slot, level] = kept - first_kept
 
 
 @inlined
-def list_of_part(ahead, partition, row, size, level, is_top):
-    """Where the list of a part of so many events begins, and how many entries it has: in `lists` when it is the whole
+def list_of_part(ahead, partition, row, level, is_top):
+    """Where the list of a part of some level begins, and how many entries it has: in `lists` when it is the whole
     (`is_top`), else in `levels`."""
     if is_top:
         at = partition * ahead.levels.shape[0] + row
         return ahead.start[at], ahead.size[at]
-    return 2 * size + level, ahead.level_size[row, level]
+    return room_of_level(ahead, level), ahead.level_size[row, level]
+
+
+@inlined
+def room_of_level(ahead, level):
+    """Where the list of a part of some level begins in `levels`: an event may have two entries, and there is room for
+    one more."""
+    return level * (2 * ahead.position.shape[1] + 1)
 
 
 @leaf
-def _rank(ahead, partition, row, boundary, size, level, is_top):
-    """The rank in the second value of each event before a boundary, from 1 on, and for each after it how many of these
+def _rank(ahead, partition, row, middle, level, is_top):
+    """The rank in the second value of each event before an event, from 1 on, and for each from it on how many of these
     it admits; also the list of the latter by that value. Returns how many ranks there are."""
-    begin, n_entries = list_of_part(ahead, partition, row, 2 * size, level + 1, is_top)
-    kept = 2 * size + level
+    begin, n_entries = list_of_part(ahead, partition, row, level + 1, is_top)
+    first_kept = room_of_level(ahead, level)
+    kept = first_kept
     n_ranks = 0
     for entry in range(begin, begin + n_entries):
         value = ahead.lists[entry] if is_top else ahead.levels[row, entry]
         each = value >> KIND_BITS
-        if each < boundary:
+        if each < middle:
             if value & IS_FOLLOWED != 0:
                 n_ranks += 1
                 ahead.rank[each] = n_ranks
@@ -138,7 +141,7 @@ def _rank(ahead, partition, row, boundary, size, level, is_top):
         kept += 1
         if value & FOLLOWS != 0:
             ahead.rank[each] = n_ranks
-    ahead.level_size[row, level] = kept - (2 * size + level)
+    ahead.level_size[row, level] = kept - first_kept
     return n_ranks
 
 
@@ -188,4 +191,4 @@ def _take(template, ahead, slot, each, rank, first_window, after_window):
             node &= node - 1
 
 
-__all__ = ["bring_earlier", "cross_by_two", "list_of_part"]
+__all__ = ["bring_earlier", "cross_by_two", "list_of_part", "room_of_level"]

@@ -24,7 +24,9 @@ from engine.kernels.compile.ways import apart, inlined, leaf
 BLOCK = 256
 """Bits by which scales differ: two reals below 2^BLOCK have a product and a sum within the range of doubles."""
 
-_LARGE = 2.0**BLOCK
+LARGE = 2.0**BLOCK
+"""Reals of numbers are below it."""
+
 _SMALL = 2.0**-BLOCK
 _MOST_WHOLE = 2.0**62
 _LAST = 2**63 - 1
@@ -57,8 +59,8 @@ def put_together(way, whole, real, scale, at, other_whole, other_real, other_sca
         if own_scale > 0 and its_scale > 0:
             addend = other_real[position]
             larger = max(own_scale, its_scale)
-            value = real[at] * _factor(larger - own_scale) + addend * _factor(larger - its_scale)
-            if abs(value) < _LARGE and addend != 0.0:
+            value = real[at] * factor_of(larger - own_scale) + addend * factor_of(larger - its_scale)
+            if abs(value) < LARGE and addend != 0.0:
                 real[at] = value
                 scale[at] = larger
                 return
@@ -82,7 +84,7 @@ def put_together(way, whole, real, scale, at, other_whole, other_real, other_sca
 
 
 @inlined
-def _factor(n_scales):
+def factor_of(n_scales):
     """By which a number is smaller, told in a scale that is so much larger; what is less than what is rounded is 0."""
     return 1.0 if n_scales == 0 else _SMALL if n_scales == 1 else _SMALL * _SMALL if n_scales == 2 else 0.0
 
@@ -109,7 +111,7 @@ def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_rea
         count = count_real[position]
         product_scale = count_scale[position]
     value = factor
-    while abs(value) >= _LARGE and not math.isinf(value):
+    while abs(value) >= LARGE and not math.isinf(value):
         value *= _SMALL
         product_scale += 1
     _add(whole, real, scale, at, 0, value * count, product_scale)
@@ -125,7 +127,7 @@ def multiply(whole, real, scale, at, factor):
         real[at] = float(whole[at])
         scale[at] = 1
     value = real[at] * factor
-    if abs(value) >= _LARGE and not math.isinf(value):
+    if abs(value) >= LARGE and not math.isinf(value):
         value *= _SMALL
         scale[at] += 1
     real[at] = value
@@ -205,7 +207,7 @@ def _add(whole, real, scale, at, other_whole, other_real, other_scale):
             value += smaller * _SMALL
         elif by == 2:
             value += smaller * _SMALL * _SMALL
-    while abs(value) >= _LARGE and not math.isinf(value):
+    while abs(value) >= LARGE and not math.isinf(value):
         value *= _SMALL
         own_scale += 1
     real[at] = value
@@ -216,6 +218,7 @@ __all__ = [
     "ADDED",
     "BLOCK",
     "GREATEST",
+    "LARGE",
     "LAST_LIMB",
     "LEAST",
     "LIMB",
@@ -224,6 +227,7 @@ __all__ = [
     "add_product",
     "add_times",
     "enter_extreme",
+    "factor_of",
     "multiply",
     "put_together",
 ]

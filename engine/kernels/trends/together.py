@@ -23,6 +23,9 @@ from engine.kernels.trends.numbers import ADDED, GREATEST, LEAST, add_product, e
 
 MOST_TOGETHER = 4_096
 
+_AT_ONCE = 32
+"""Events that are compared at once with the first of those that are read together."""
+
 _LARGEST_WHOLE = 2.0**53
 """Whole values add up exactly to this."""
 
@@ -43,6 +46,8 @@ def end_of_run(template, batch, first, end):
         if (states >> state) & 1 == 1 and (template.scan_ends[state] > begin or template.stored[state] >= 0):
             return after
     last = min(end, first + MOST_TOGETHER)
+    while after + _AT_ONCE <= last and _n_like(batch, first, after) == _AT_ONCE:
+        after += _AT_ONCE
     while (
         after < last
         and batch.order[after] == batch.order[first]
@@ -52,6 +57,26 @@ def end_of_run(template, batch, first, end):
     ):
         after += 1
     return after
+
+
+@inlined
+def _n_like(batch, first, after):
+    """How many of the next events are read together with the first one, each looked at without regard to the others, so
+    that the processor compares several in one instruction."""
+    order, partition, states, t_ms = (
+        batch.order[first], batch.partition[first], batch.states[first], batch.t_ms[first],
+    )  # fmt: skip
+    after = max(after, 0)
+    n_like = 0
+    for each in range(_AT_ONCE):
+        at = after + each
+        n_like += (
+            (batch.order[at] == order)
+            & (batch.partition[at] == partition)
+            & (batch.states[at] == states)
+            & (batch.t_ms[at] == t_ms)
+        )
+    return n_like
 
 
 @leaf

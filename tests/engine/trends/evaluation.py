@@ -56,8 +56,10 @@ def check(query: CompiledQuery, case: TrendCase) -> None:
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(intake, "EVENTS", 2)
         patch.setattr(indexes, "BLOCK", 2)
         patch.setattr(indexes, "LEAST_AHEAD", 1)
+        patch.setattr(indexes, "TILE", 3)
         assert shown(evaluated(query, case.stream, SCHEMA)) == expected
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
         patch.setattr(indexes, "LEAST_AHEAD", 2)
@@ -81,6 +83,7 @@ def check_overlaps(query: CompiledQuery, case: TrendCase) -> None:
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(intake, "EVENTS", 2)
         patch.setattr(indexes, "BLOCK", 2)
         patch.setattr(overlaps, "PART", 1)
         patch.setattr(overlaps, "LEAST_MEMBERS", 1)
@@ -141,6 +144,7 @@ def check_events(query: CompiledQuery, case: TrendCase) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(intake, "EVENTS", 2)
         assert emitted(evaluated(query, case.stream, SCHEMA, case.cuts)) == emitted(rows)
 
 

@@ -93,6 +93,7 @@ def check_sharing(case: SharingCase) -> None:
         patch.setattr(graph, "LEAST_FORGOTTEN", 0)
         patch.setattr(graph, "RESULTS", 1)
         patch.setattr(intake, "PAIRS", 1)
+        patch.setattr(intake, "EVENTS", 1)
         patch.setattr(indexes, "LEAST_INDEXED", 0)
         own = alone(queries, partial(rows_of, case=case, restarts=False))
         found = rows_of(queries, case, restarts=False)

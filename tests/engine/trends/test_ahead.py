@@ -82,20 +82,22 @@ def follows(pairs: list[tuple[Compare, float | None, float | None]]) -> bool:
 
 
 def check(text: str, pairs: Pairs, batch: EventBatch, within: int, slide: int, ties: str) -> None:
-    """Exact while numbers fit, then up to rounding; in one batch and in some, with restarts, in blocks of any size."""
+    """Exact while numbers fit, then up to rounding; in one batch and in some, with restarts, in blocks and tiles of any
+    size."""
     query = compile_query(f"{text} WITHIN {within} SLIDE {slide} {ties} RETURN COUNT(*), SUM(A.x)", SCHEMA)
     expected = by_definition(batch, pairs, within, slide, by_position=bool(ties))
     assert expected
     end_ms = int(batch.t_lo_ms[-1])
     parts = (
-        (16, 16, 2**20, ()), (4, 2, 2**20, (end_ms // 2,)), (1, 3, 2**20, (end_ms // 3, end_ms // 3 + 5, end_ms)),
-        (2, 2, 300, (end_ms // 3,)),
+        (16, 16, 512, 2**20, ()), (4, 2, 7, 2**20, (end_ms // 2,)),
+        (1, 3, 1, 2**20, (end_ms // 3, end_ms // 3 + 5, end_ms)), (2, 2, 64, 300, (end_ms // 3,)),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexes, "LEAST_INDEXED", 20)
-        for least, block, most, cuts in parts:
+        for least, block, tile, most, cuts in parts:
             patch.setattr(indexes, "LEAST_AHEAD", least)
             patch.setattr(indexes, "BLOCK", block)
+            patch.setattr(indexes, "TILE", tile)
             patch.setattr(indexes, "MOST_AHEAD", most)
             for restarts in (False, True):
                 rows = evaluated(query, batch, SCHEMA, cuts, restarts=restarts)
@@ -109,7 +111,7 @@ def check(text: str, pairs: Pairs, batch: EventBatch, within: int, slide: int, t
                         assert abs(Fraction(value) - number) <= Fraction(number, 10**10)
 
 
-STREAMS = [(9, 1, ""), (10_000, 40, ""), (60, 40, "TIES SOURCE")]
+STREAMS = [(9, 1, ""), (10_000, 40, ""), (60, 300, ""), (60, 40, "TIES SOURCE")]
 """How many values there are, how many events have one time at most, and the clause of ties."""
 
 WINDOWS = [(1_000, 1_000), (300, 100)]
