@@ -56,6 +56,12 @@ def test_a_label_that_no_alert_has_is_warned_of(config: Path) -> None:
     assert result.stderr == "", "a label of a key"
 
 
+def test_check_names_the_query_that_a_matcher_may_mean(config: Path) -> None:
+    config.write_text(CONFIG.replace("no-such-query", "node-lst"))
+    (told,) = [warning for warning in check_all(config).warnings if "no query fulfils" in warning]
+    assert told.endswith("; did you mean 'node-lost'?")
+
+
 def test_labels_lead_to_receivers(config: Path) -> None:
     code, text = run("routes", "test", "severity=critical", 'alertname="job-failed"', "-c", config)
     assert (code, text) == (
