@@ -152,8 +152,15 @@ def _problems_of(
             remedy = "in Alertmanager's list each name stands beside its services: docs/alerting.md"
             yield ConfigProblem(key, "no mapping", "a mapping of names, as in ops: {url_file: ops.url}", remedy)
         else:
-            found = _found(raw, location, environment)
-            yield ConfigProblem(key, found, _expected(item["msg"]), _nearest_choice(item, raw, location, environment))
+            told, near = _expected(item["msg"]), _nearest_choice(item, raw, location, environment)
+            if (own := _OF_A_PART.fullmatch(told)) is not None:
+                yield ConfigProblem(f"{key}.{own[1]}" if own[1] else key, own[2], own[3], near)
+            else:
+                yield ConfigProblem(key, _found(raw, location, environment), told, near)
+
+
+_OF_A_PART = re.compile(r"(?:([\w.]+): )?found (.*?); expected (.*)", re.DOTALL)
+"""What a section says of a part of itself: `times: found '25:00'; expected ...`."""
 
 
 def _is_inside(place: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:

@@ -155,7 +155,12 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("alerting: {receivers: {ops: {url: x, tmeout: 1 s}}}", ["alerting.receivers.ops.tmeout", "'timeout'"]),
         ("alerting: {external_labels: {the-site: a}}", ["alerting.external_labels", "the-site", "letters, digits"]),
         ("alerting: {external_labels: {severity: a}}", ["alerting.external_labels", "the query's own"]),
-        ("alerting: {external_labels: {site: ''}}", ["alerting.external_labels", "site: found ''", "one line"]),
+        ("alerting: {external_labels: {site: ''}}", ["alerting.external_labels.site: found ''; expected one line"]),
+        (
+            "alerting: {time_intervals: [{name: x, time_intervals: "
+            "[{times: [{start_time: '25:00', end_time: '26:00'}]}]}]}",
+            ["alerting.time_intervals.0.time_intervals.0.times: found '25:00'; expected a time of day"],
+        ),
         (
             "alerting: {receivers: {ops: {url: x, authorization: Bearer hunter2}}}",
             ["a secret in the file", "authorization_file", "CLUSTERCEP__ALERTING__RECEIVERS__OPS__AUTHORIZATION"],
