@@ -1,18 +1,24 @@
-"""`report job` and `report jobs` of drawn histories, from files on, against sums over what was drawn."""
+"""`report job`, `report jobs` and pages of drawn jobs, from files on, against sums over what was drawn."""
 
 from __future__ import annotations
 
 import os
 import random
+from fractions import Fraction
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
+from dashboard.jobs.data import ATTEMPT_COLUMNS, ATTEMPT_TYPES, attempts, stragglers
+from dashboard.jobs.list import JOB_COLUMNS, job_list
+from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.heuristics.job import events_here, judgement_of
 from spark_jobs.heuristics.jobs import rows_here
 from spark_jobs.ingest.job import ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.on_this_machine import Limits
+from tests.collectors.histories import T0
 from tests.examples import examples
 from tests.spark_jobs.heuristics.drawn_jobs import DrawnJob, drawn_job, memory, severities
 
@@ -57,3 +63,45 @@ def test_drawn_jobs_are_judged_by_the_definitions(tmp_path: Path) -> None:
             assert (one.severity, one.score) == expected, (job.job_id, name, one)
             told.add((name, one.severity))
     assert len(told) > 30
+
+
+def test_the_page_of_a_drawn_job_has_what_was_drawn(tmp_path: Path) -> None:
+    """Its attempts, and the stragglers by the page's own rule; the list of jobs: from the same files."""
+    draw = random.Random(SEED + 1)
+    jobs = [drawn_job(draw, number) for number in range(examples(30))]
+    store = stored(jobs, tmp_path)
+    events = read_few(
+        store, ("JobStart", "JobEnd", *ATTEMPT_TYPES), sorted({*ATTEMPT_COLUMNS, *JOB_COLUMNS}), None, None, 10**6
+    )
+    assert events is not None
+    listed = job_list(events, {}, T0).set_index("job_id")
+    n_marked = 0
+    for job in jobs:
+        of_list = listed.loc[job.job_id]
+        assert (of_list["state"], of_list["user"], of_list["queue"]) == (job.status, job.user, job.queue)
+        assert of_list["duration_ms"] == job.end_ms - 5_000
+        own = events.filter(pc.equal(events.column("job_id"), job.job_id))
+        table = attempts(own, T0 + 10**9, job_ended=True)
+        marks = stragglers(table, {})
+        assert list(table["start_lo_ms"]) == sorted(table["start_lo_ms"])
+        found = {
+            row["attempt_id"]: (row, mark)
+            for (_, row), (_, mark) in zip(table.iterrows(), marks.iterrows(), strict=True)
+        }
+        assert set(found) == {attempt.id(job.job_id) for attempt in job.attempts}
+        for attempt in job.attempts:
+            row, mark = found[attempt.id(job.job_id)]
+            assert (row["status"], row["duration_ms"]) == (attempt.status, attempt.run_ms)
+            assert (row["start_lo_ms"], row["end_hi_ms"]) == (T0 + attempt.start_ms, T0 + attempt.end_ms)
+            assert (row["kind"] == "MAP") is attempt.is_map
+            others = [
+                Fraction(other.run_ms)
+                for other in job.attempts
+                if other is not attempt and other.is_map is attempt.is_map and other.status == "SUCCEEDED"
+            ]
+            mean = sum(others) / len(others) if others else Fraction(0)
+            is_slow = len(others) >= 3 and attempt.run_ms > 2 * mean and attempt.run_ms - mean >= 10_000
+            assert mark["by_rule"] == is_slow, (attempt, mark)
+            assert not others or mark["mean_others_ms"] == pytest.approx(float(mean))
+            n_marked += is_slow
+    assert n_marked > 10
