@@ -128,6 +128,19 @@ def test_every_pair_meets_once(op: str, n_values: int, most_alike: int, ties: st
     check(text, pairs, stream(n_values, most_alike), within, slide, ties)
 
 
+@pytest.mark.parametrize(("within", "slide"), [(1_000, 1_000), (600, 300)])
+def test_numbers_of_several_scales_meet(within: int, slide: int) -> None:
+    """Any of 460 A may follow another, so that the later ones end up to 2^460 trends; B takes those of smaller values,
+    whose numbers are doubles of two scales in any order."""
+
+    def pairs(one: Any, other: Any, kind: str) -> list[tuple[Compare, float | None, float | None]]:
+        return [(lt, one[0], other[1])] if kind == "B" else []
+
+    batch = stream(1_000, 1)
+    check("PATTERN SEQ(A+, B) WHERE A.x < NEXT(B).y", pairs, batch, within, slide, "")
+    assert by_definition(batch, pairs, 1_000, 1_000, by_position=False)[0][0] > 2**400
+
+
 @pytest.mark.parametrize(("op", "second"), [("<", "<"), ("<=", ">"), (">", ">="), (">=", "<")])
 @pytest.mark.parametrize(("n_values", "most_alike", "ties"), STREAMS)
 @pytest.mark.parametrize(("within", "slide"), WINDOWS)
