@@ -79,12 +79,23 @@ def format_size(n_bytes: float) -> str:
     if n_bytes < 0:
         return f"-{format_size(-n_bytes)}"
     number = float(n_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+    for unit in _SIZE_UNITS[:-1]:
         rounded = round(number) if unit == "B" else round(number, 1)
         if rounded < 1024:
             return f"{rounded} {unit}"
         number /= 1024
-    return f"{number:,.1f} EiB"
+    return f"{number:,.1f} {_SIZE_UNITS[-1]}"
+
+
+def size_unit(n_bytes: float) -> tuple[int, str]:
+    """The unit in which a size is best read, for a scale up to it: how many bytes it has, and its name."""
+    power = 0
+    while power < len(_SIZE_UNITS) - 1 and n_bytes >= 1024 ** (power + 1):
+        power += 1
+    return 1024**power, _SIZE_UNITS[power]
+
+
+_SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def format_number(number: float, *, grouped: bool = False) -> str:

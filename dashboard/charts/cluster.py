@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from app.durations import size_unit
 from dashboard.charts.axes import (
     BLUE,
     CATEGORIES,
@@ -200,6 +201,10 @@ def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> di
     columns = ["t_from_ms", "t_to_ms", "mean", "low", "high", "n_steps"]
     data = axis.data(series, ["t_from_ms", "t_to_ms"])[columns]
     data = data.astype(dict.fromkeys(("mean", "low", "high", "n_steps"), float))
+    if len(data) and unit in _BYTES:
+        n_bytes, name_of_unit = size_unit(float(data["high"].max()))
+        data[["mean", "low", "high"]] /= n_bytes
+        unit = f"{name_of_unit}{_BYTES[unit]}"
     unit_text = f" ({inert(unit, 20)})" if unit else ""
     low, high = (0.0, 0.0) if not len(data) else (min(0.0, float(data["low"].min())), float(data["high"].max()))
     domain = json.dumps([low, high if high > low else low + 1.0])
@@ -211,6 +216,9 @@ def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> di
         spec["title"]["text"] = [inert(name, 40), unit_text.strip()]
     return {**spec, "datasets": {_SERIES: data}}
 
+
+_BYTES = {"bytes": "", "bytes/sec": "/s"}
+"""Units that are shown as KiB, MiB and so on, with what stands behind."""
 
 TITLE_CHARS = 18
 """What stands in one line above a chart of a third of a window of 800 pixels."""

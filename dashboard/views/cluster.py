@@ -290,7 +290,7 @@ def _load(load: Load, metric: str, units: Mapping[str, str], axis: TimeAxis) -> 
         f"Population standard deviation of {of} over all hosts, each step as wide as its samples. "
         f"{_n_episodes(len(long))} of at least {duration(LEAST_EPISODE_MS)} (orange bands), "
         f"{len(load.episodes) - len(long):,} shorter: the share of busy hosts was between the limits of the settings "
-        f"(load.low_ratio, load.high_ratio), but for {PAUSE_STEPS} steps at a time.{other}{thin}"
+        f"(load.low_ratio, load.high_ratio); up to {PAUSE_STEPS} other steps between do not end one.{other}{thin}"
     )
 
 

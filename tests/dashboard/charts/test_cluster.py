@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import (
@@ -182,8 +183,21 @@ def test_charts_of_a_host_have_titles_scales_and_data_of_their_own() -> None:
 
 def test_a_long_title_has_two_lines() -> None:
     series = pd.DataFrame({"t_from_ms": [T0_MS], "t_to_ms": [T0_MS + 1], "mean": [1.0], "low": [1.0], "high": [1.0]})
-    spec = specified(host_chart(series.assign(n_steps=1), "bytes_out", "bytes/sec", AXIS))
-    assert spec["title"]["text"] == ["bytes_out", "(bytes/sec)"]
+    spec = specified(host_chart(series.assign(n_steps=1), "pkts_out", "packets/sec", AXIS))
+    assert spec["title"]["text"] == ["pkts_out", "(packets/sec)"]
+
+
+@pytest.mark.parametrize(
+    ("high", "title", "shown"),
+    [(3.0, "disk (B/s)", 3.0), (1023.0, "disk (B/s)", 1023.0), (1024.0, "disk (KiB/s)", 1.0),
+     (5.0 * 2**30, "disk (GiB/s)", 5.0), (2.0**70, "disk (EiB/s)", 1024.0)],
+)  # fmt: skip
+def test_bytes_have_a_unit_that_can_be_read(high: float, title: str, shown: float) -> None:
+    spec = specified(host_chart(load(mean=high / 2, low=0.0, high=high), "disk", "bytes/sec", AXIS))
+    data = spec["datasets"][spec["data"]["name"]]
+    assert spec["title"]["text"] == title
+    assert (data["high"].max(), data["mean"].max(), data["low"].max()) == (shown, shown / 2, 0.0)
+    assert specified(host_chart(load(high=high), "disk", "bytes", AXIS))["title"]["text"] == title.replace("/s", "")
 
 
 def test_nothing_stands_outside_of_the_axis() -> None:
