@@ -128,10 +128,18 @@ def _head(alert: AlertRow) -> None:
 def _incident(alert: AlertRow) -> None:
     """Of an incident what it rests on; of an alert behind one, that one."""
     opened = store()
-    for incident in opened.incidents_of(alert.id):
-        told = "It is told in its place while it goes on." if alert.inhibited else ""
-        st.info(f"Part of the incident: {md(incident.summary, 500)}. {told}", icon=":material/account_tree:")
-        links.link("alert", "Go to the incident", icon=":material/account_tree:", id=incident.id)
+    if incidents := opened.incidents_of(alert.id):
+        several = len(incidents) > 1
+        named = "; ".join(md(incident.summary, 500) for incident in incidents)
+        told = (
+            f" {'They are' if several else 'It is'} told in its place while {'they go' if several else 'it goes'} on."
+        )
+        text = f"Part of {'these incidents' if several else 'the incident'}: {named}.{told if alert.inhibited else ''}"
+        st.info(text, icon=":material/account_tree:")
+        with st.container(horizontal=True):  # what to do is to be seen without scrolling
+            for incident in incidents:
+                to = f"Go to {md(incident.query)}" if several else "Go to the incident"
+                links.link("alert", to, icon=":material/account_tree:", id=incident.id)
     if not alert.is_incident:
         return
     case = opened.read(lambda session: case_of(session, alert))

@@ -424,6 +424,18 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
     of_query = view("alerts", query=member.query)  # looked for by itself
     assert "t3 took 61000" in titles(of_query)
     assert "Part of the incident: t4 stands still" in " ".join(box.value for box in view("alert", id=member.id).info)
+    with raised.store.transaction() as writer:
+        outer = writer.alerts.get(by_task["t2"].id)
+        assert outer is not None
+        outer.is_incident = True
+        writer.incidents.add(outer.id, member.id, T0_MS, covered=True)
+    both = view("alert", id=member.id)
+    (told,) = (box.value for box in both.info if "Part of" in box.value)  # one box, however many
+    assert told.startswith("Part of these incidents: ")
+    assert "t4 stands still" in told
+    assert "t2 took 61000" in told
+    to = {link.proto.query_string for link in both.get("page_link") if link.proto.label.startswith("Go to")}
+    assert to == {f"id={of.id}" for of in (incident, outer)}
     shown = view("alert", id=incident.id)
     assert "Alerts behind it: 1" in [found.value for found in shown.subheader]
     assert any("**For it:** 1 alert" in text.value for text in shown.markdown)
