@@ -138,7 +138,7 @@ def _incident(alert: AlertRow) -> None:
         st.info(text, icon=":material/account_tree:")
         with st.container(horizontal=True):  # what to do is to be seen without scrolling
             for incident in incidents:
-                to = f"Go to {md(incident.query)}" if several else "Go to the incident"
+                to = f"Go to: {md(alert_table.short_title(incident), 80)}" if several else "Go to the incident"
                 links.link("alert", to, icon=":material/account_tree:", id=incident.id)
     if not alert.is_incident:
         return

@@ -17,7 +17,7 @@ from dashboard.alerts import table as alert_table
 from dashboard.alerts.words import n_alerts, n_entries, percent
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
 from tests.dashboard.job_fixtures import DONE, alert_row, batch, job_rows
-from tests.dashboard.query_fixtures import Installation, installation, lists, opened, rerun, texts, view
+from tests.dashboard.query_fixtures import Installation, installation, links_of, lists, opened, rerun, texts, view
 
 __all__ = ["installation"]  # a fixture
 
@@ -434,8 +434,8 @@ def test_alerts_behind_an_incident_are_folded_below_it_and_counted(raised: Raise
     assert told.startswith("Part of these incidents: ")
     assert "t4 stands still" in told
     assert "t2 took 61000" in told
-    to = {link.proto.query_string for link in both.get("page_link") if link.proto.label.startswith("Go to")}
-    assert to == {f"id={of.id}" for of in (incident, outer)}
+    to = {address for label, address in links_of(both).items() if label.startswith("Go to")}
+    assert to == {f"alert?id={of.id}" for of in (incident, outer)}
     shown = view("alert", id=incident.id)
     assert "Alerts behind it: 1" in [found.value for found in shown.subheader]
     assert any("**For it:** 1 alert" in text.value for text in shown.markdown)
