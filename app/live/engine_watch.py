@@ -49,14 +49,9 @@ class EngineWatch:
 
     def _why(self, matcher: engine.Engine, name: str) -> str:
         compiled = next(query for query in matcher.queries if query.name == name)
-        needed = compiled.exact_times
-        if needed is None and compiled.resolved.is_trend:
-            return (
-                "left out: for trends intervals of one clock must not overlap, and have neither skew nor weights, and "
-                "of a group at most 512 events may overlap at once"
-            )
-        left_out = "without an exact time left out"
-        return left_out if needed is None else f"{left_out}: under {needed.construct} {needed.reason}; {needed.remedy}"
+        may_be_exact = compiled.resolved.is_trend and compiled.exact_times is None
+        left_out = "left out" if may_be_exact else "without an exact time left out"
+        return left_out if compiled.left_out_for is None else f"{left_out}: {compiled.left_out_for}"
 
     def _look_for_too_long(self, matcher: engine.Engine) -> None:
         named = {event.query: event for event in matcher.take_refused()}

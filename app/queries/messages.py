@@ -157,7 +157,8 @@ class End:
 
     `n_rejected`: events that the strategy cannot evaluate; `n_unfinished`: searches stopped by the work budget;
     `n_late`: events out of order in the log; `capped`: LIMIT, or what the engine may return of one step, left rows out;
-    `assumes_end`: rows say that something did not happen up to the end of the span, where the log may go on.
+    `assumes_end`: rows say that something did not happen up to the end of the span, where the log may go on;
+    `left_out_for`: why the events of `n_rejected` were left out.
     """
 
     kind: ClassVar[str] = "end"
@@ -170,6 +171,7 @@ class End:
     capped: bool
     assumes_end: bool
     seconds: float
+    left_out_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,10 +72,8 @@ def _left_out(end: End) -> list[str]:
             "query further, or shorten its window."
         )
     if end.n_rejected:
-        notes.append(
-            f"{end.n_rejected:,} events without an exact time were left out: this strategy, or this window, needs "
-            "exact times; skip_till_any_match within a time does not."
-        )
+        why = "they have no exact time" if end.left_out_for is None else end.left_out_for
+        notes.append(f"{end.n_rejected:,} events were left out: {why}.")
     if end.n_late:
         notes.append(f"{end.n_late:,} events came out of order and were left out.")
     return notes

@@ -196,7 +196,14 @@ class _Run:
             capped=self.capped or any(each.n_limited for each in counted),
             assumes_end=assumes_end(self.query),
             seconds=round(self.clock() - self.started, 3),
+            left_out_for=self._left_out_for(),
         )
+
+    def _left_out_for(self) -> str | None:
+        """Of each query that left out events."""
+        counted = self.running.statistics
+        reasons = [query.left_out_for for query in self.query.chain if counted[query.name].n_rejected]
+        return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 def memory_in_use_bytes() -> int:

@@ -93,7 +93,8 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
             ("Engine time", duration(round(1_000 * figures.seconds)), "Since the process started."),
         ]
     if figures.n_rejected:
-        shown_figures.append(("Left out", f"{figures.n_rejected:,}", "Events without an exact time: see the strategy."))
+        told = "Events whose times the query cannot take: Explain says why."
+        shown_figures.append(("Left out", f"{figures.n_rejected:,}", told))
     if figures.n_unfinished:
         told = "Stopped by the work budget: matches, and alerts, may be missing. Constrain the query further."
         shown_figures.append(("Searches stopped", f"{figures.n_unfinished:,}", told))

@@ -20,7 +20,7 @@ from engine.matching.output.aggregates import registered_aggregates
 from engine.plan.branches import head_of, plan_branches
 from engine.plan.distribution import Distribution
 from engine.plan.evaluation import QueryEvaluation, evaluation_of
-from engine.plan.exact_times import ExactTimes, exact_times
+from engine.plan.exact_times import ExactTimes, exact_times, left_out_for
 from engine.plan.model import Plan
 
 
@@ -112,6 +112,11 @@ class CompiledQuery:
     def exact_times(self) -> ExactTimes | None:
         """Why the query needs events with exact times, None when it does not."""
         return exact_times(self.resolved.query)
+
+    @property
+    def left_out_for(self) -> str | None:
+        """Why it leaves out events whose times are intervals, and what to do; None where it takes all of them."""
+        return left_out_for(self.resolved.query)
 
     @property
     def is_silent(self) -> bool:

@@ -47,7 +47,7 @@ class RuntimeKind(Enum):
     )
 
     TRENDS = (
-        "graph of events with propagated aggregates, shared by all windows (GRETA), precise events only",
+        "graph of events with propagated aggregates, shared by all windows (GRETA)",
         "per event and window what its dearest transition costs; a row when a window closes",
     )
     TREND_PAIRS = (

@@ -47,4 +47,17 @@ def exact_times(query: ast.Query) -> ExactTimes | None:
     return None
 
 
-__all__ = ["ExactTimes", "exact_times"]
+def left_out_for(query: ast.Query) -> str | None:
+    """Why events whose times are intervals may be left out, and what to do; None where none is."""
+    needed = exact_times(query)
+    if needed is not None:
+        return f"under {needed.construct} {needed.reason}; {needed.remedy}"
+    if not query.is_trend:
+        return None
+    return (
+        "for trends intervals of one clock must not overlap, and have neither skew nor weights, and of a group at most "
+        "512 events may overlap at once"
+    )
+
+
+__all__ = ["ExactTimes", "exact_times", "left_out_for"]

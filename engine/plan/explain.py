@@ -11,7 +11,7 @@ from engine.language.resolver import ResolvedQuery
 from engine.plan.automaton.explain import explain_automaton
 from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.evaluation import BranchEvaluation, QueryEvaluation
-from engine.plan.exact_times import exact_times
+from engine.plan.exact_times import exact_times, left_out_for
 from engine.plan.model import Consistency, EdgePredicates, Plan
 from engine.plan.trends.explain import explain_pairs, explain_trends
 from engine.plan.trends.model import TrendPairPlan, TrendPlan
@@ -82,12 +82,12 @@ def _times(query: ast.Query) -> str:
     needed = exact_times(query)
     if needed is None:
         return (
-            "exact ones, or intervals: counts and sums are expected values then"
+            "exact ones, or intervals: counts and sums are expected values then; others are left out and counted: "
+            f"{left_out_for(query)}"
             if query.is_trend
             else "exact ones, or intervals: every match has a confidence"
         )
-    left_out = "exact ones alone, other events are left out and counted"
-    return f"{left_out}: under {needed.construct} {needed.reason}; {needed.remedy}"
+    return f"exact ones alone, other events are left out and counted: {left_out_for(query)}"
 
 
 def _entering(resolved: ResolvedQuery) -> str:

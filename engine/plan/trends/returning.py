@@ -17,7 +17,8 @@ Rise = tuple[str, int]
 def returning_states(template: Template, joins: Sequence[Join]) -> frozenset[int]:
     """The states whose events another state, or the same one, may read later on the same way.
 
-    None may where on all ways from the one to the other each step asks for more of one attribute, or each for less.
+    No event comes directly after itself, so that one step is no way back. None may where on all ways from the one to
+    the other each step asks for more of one attribute, or each for less.
     """
     following: dict[int, list[int]] = {}
     for join in joins:
@@ -28,15 +29,17 @@ def returning_states(template: Template, joins: Sequence[Join]) -> frozenset[int
         for state, own in enumerate(template.states)
         if any(
             template.states[other].event_type == own.event_type and not _rises(template, joins, state, other, reached)
-            for other in reached[state]
+            for other in _reached(state, following, least=2)
         )
     )
 
 
-def _reached(state: int, following: Mapping[int, Iterable[int]]) -> frozenset[int]:
-    """After one step or more."""
+def _reached(state: int, following: Mapping[int, Iterable[int]], least: int = 1) -> frozenset[int]:
+    """After so many steps or more."""
     found: set[int] = set()
-    todo = list(following.get(state, ()))
+    todo = [state]
+    for _ in range(least):
+        todo = [after for one in dict.fromkeys(todo) for after in following.get(one, ())]
     while todo:
         one = todo.pop()
         if one not in found:

@@ -304,7 +304,20 @@ def test_only_events_of_the_span_and_the_types_are_read() -> None:
 
 def test_rejected_events_are_told() -> None:
     events = EventBatch.from_rows([{**row, "t_hi_ms": row["t_lo_ms"] + 1} for row in map_attempts(3).rows()], CLUSTER)
-    assert end_of(messages(MAPS, events)).n_rejected == 6
+    end = end_of(messages(MAPS, events))
+    assert end.n_rejected == 6
+    assert end.left_out_for is not None
+    assert end.left_out_for.endswith("; use skip_till_any_match")
+
+
+def test_why_trends_leave_events_out_is_told() -> None:
+    """No strategy is to blame: the intervals are of one clock."""
+    text = "PATTERN MapStart+ a WITHIN 1 hour SLIDE 1 hour RETURN COUNT(*)"
+    rows = [{**row, "t_hi_ms": row["t_lo_ms"] + 1_500, "clock_id": "k"} for row in map_attempts(3).rows()]
+    end = end_of(messages(text, EventBatch.from_rows(rows, CLUSTER)))
+    assert end.n_rejected > 0
+    assert end.left_out_for is not None
+    assert "intervals of one clock must not overlap" in end.left_out_for
 
 
 def test_absence_up_to_the_end_of_the_span_is_told() -> None:

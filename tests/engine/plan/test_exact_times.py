@@ -58,6 +58,14 @@ def test_a_window_in_time_and_any_match_need_none() -> None:
     assert "times      exact ones, or intervals" in query.explain()
 
 
+def test_trends_take_intervals_but_those_that_depend_on_each_other() -> None:
+    query = compile_query("PATTERN A+ WITHIN 5 ms SLIDE 5 ms RETURN COUNT(*)", SCHEMA)
+    assert exact_times(query.resolved.query) is None
+    (line,) = [each for each in query.explain().split("\n") if each.startswith("times")]
+    assert "others are left out and counted: for trends intervals of one clock must not overlap" in line
+    assert "precise events only" not in query.explain()
+
+
 @pytest.mark.parametrize(("strategy", "window", "construct", "remedy"), NEEDING)
 def test_match_says_it_with_the_number(strategy: str, window: str, construct: str, remedy: str, tmp_path: Path) -> None:
     events: Sequence[dict[str, object]] = [
