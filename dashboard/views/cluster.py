@@ -46,7 +46,7 @@ from dashboard.times import duration, followed_span_picker, shown, zone
 DEFAULT_SPAN_MS = HOUR_MS
 REFRESH_S = 15
 """How often a span that follows looks whether there is more."""
-MAX_HOTTEST = 10
+MAX_HOTTEST = 12
 LEAST_EPISODE_MS = MINUTE_MS
 """Imbalance that is over sooner is counted and not drawn: one task more or less makes it."""
 MAX_ALERTS = 200
