@@ -15,8 +15,8 @@ from app.replay.demo import DemoResult, run_demo
 
 ROOT = Path(__file__).parents[3]
 EXEMPT = {
-    "hdfs-no-active", "hdfs-safe-mode-stays", "late-reducers", "mappers-slowing-host", "queue-growing", "rpc-slowing",
-    "load-imbalance-host", "several-signals-host", "sick-host",
+    "hdfs-no-active", "hdfs-safe-mode-stays", "late-reducers", "mappers-slowing-host", "queue-growing",
+    "rising-load-host", "rpc-slowing", "load-imbalance-host", "several-signals-host", "sick-host",
 }  # fmt: skip
 """By their own form: incidents need no query whole."""
 
