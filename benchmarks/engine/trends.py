@@ -13,7 +13,8 @@ each, beside one of them (COUNT(*) and a SUM, of the shortest window).
 
 The strategies: the same trends under each of them, by group, beside skip till any match.
 
-Memory for each event and window; events with intervals beside exact ones; an hour of the stream.
+Memory for each event and window; events with intervals beside exact ones; an hour of the stream; and an hour of it with
+the starts and ends of jobs, over which the paper's query Q2 runs as it is written.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from numba import njit
 
 from app.process.spare_memory import trim_of_libc
 from benchmarks.own_process import measured as measured_apart
+from benchmarks.workloads import cluster_jobs
 from engine import CompiledQuery, Engine, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 
@@ -346,6 +348,44 @@ def one_hour(n_seconds: int = 3_600, step_s: int = 60, n_drawn: int = 0) -> dict
     return found
 
 
+def paper_query(n_seconds: int = 3_600, step_s: int = 60) -> dict[str, Any]:
+    """GRETA's Q2 over the cluster stream with starts and ends of jobs, minute by minute: seconds of the processor in
+    `Engine.process`, rows, resident bytes of the process before the first batch, after a sixth of the time and at the
+    end (a batch at hand is a part of them), and bytes of the state that the engine saves at the end."""
+    query = compile_query(cluster_jobs.Q2, cluster_jobs.SCHEMA, name="Q2")
+    warm = Engine([query], cluster_jobs.SCHEMA)
+    for batch in cluster_jobs.ClusterJobs(120, per_s=300, seed=2).batches():
+        list(warm.process(batch, FOREVER_MS))
+    del warm, batch
+    running = Engine([query], cluster_jobs.SCHEMA)
+    n_events, n_rows, processor_s, early, before = 0, 0, 0.0, 0, _resident_bytes()
+    for step, batch in enumerate(cluster_jobs.ClusterJobs(n_seconds).batches(step_s)):
+        began = time.process_time()
+        n_rows += len(list(running.process(batch, 1000 * step_s * (step + 1))))
+        processor_s += time.process_time() - began
+        n_events += len(batch)
+        if step == n_seconds // step_s // 6:
+            early = _resident_bytes()
+    last = _resident_bytes()
+    saved = sum(table.nbytes for table in running.save().values())
+    return {
+        "seconds": n_seconds, "events": n_events, "rows": n_rows, "cpu_s": processor_s, "rate": n_events / processor_s,
+        "before_bytes": before, "early_bytes": early, "last_bytes": last, "saved_bytes": saved,
+    }  # fmt: skip
+
+
+def _paper_query_apart() -> dict[str, Any] | None:
+    """In a process of its own, printed."""
+    found = measured_apart(f"{__name__}:paper_query", {}, 900)
+    if found is not None:
+        memory = "MiB: before, a sixth, end; saved"
+        print(f"\n{'query':6}{'events':>12}{'rows':>7}{'cpu s':>8}{'events/cpu s':>14}{memory:>33}")
+        mib = ", ".join(f"{found[name] / 2**20:.0f}" for name in ("before_bytes", "early_bytes", "last_bytes"))
+        mib += f"; {found['saved_bytes'] / 2**20:.1f}"
+        print("Q2    {events:12,}{rows:7}{cpu_s:8.1f}{rate:14,.0f}".format(**found) + f"{mib:>33}")
+    return found
+
+
 def _moved(batch: EventBatch, later_ms: int) -> EventBatch:
     """The same events so much later."""
     table = batch.table
@@ -383,6 +423,7 @@ def main() -> dict[str, Any]:
         },
         "imprecise": imprecise_ratio(),
         "one_hour": one_hour(),
+        "Q2": _paper_query_apart(),
     }
 
 

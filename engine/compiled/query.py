@@ -243,7 +243,7 @@ def compile_parsed(
         branches = plan_branches(resolved, as_automata=as_automata)
         head = head_of(branches, resolved)
     except QueryError as error:
-        error.name = name
+        error.name, error.text = name, text
         raise
     return CompiledQuery(name, resolved, head, digest, branches, tuple(producers))
 

@@ -326,12 +326,16 @@ class TrendPlanner:
                         "predicates on neighbours inside a negated pattern are not evaluated by this version",
                         edges[0].span,
                         "predicates on single events there",
+                        "leave it out, or negate a single event (NOT E) with predicates on that event",
                     )
-            if not template.cuts <= instant:
+            longer = template.cuts - instant
+            if longer:
                 raise UnsupportedQueryError(
                     "inside a negated pattern only the absence of single events is evaluated by this version",
-                    self.query.pattern.span,
+                    templates.negated[min(longer)].span,
                     "NOT E of one type there",
+                    "negate one event there (NOT E), or leave the inner NOT out: then the pattern around it must be "
+                    "absent whatever lies between its events",
                 )
 
     # -------------------------------------------------------------- aggregates

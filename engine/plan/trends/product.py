@@ -57,6 +57,7 @@ def _moved(template: Template, by: int) -> Template:
         {state: cuts(own) for state, own in template.starts.items()},
         {state: cuts(own) for state, own in template.ends.items()},
         {step: cuts(own) for step, own in template.transitions.items()},
+        span=template.span,
     )
 
 

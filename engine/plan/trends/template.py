@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.errors import UnsupportedQueryError
+from engine.errors import Span, UnsupportedQueryError
 from engine.language import ast
 from engine.language.trend_checks import flat_parts
 from engine.plan.trends.ways import ways_apart
@@ -42,13 +42,15 @@ class Template:
     """`starts`, `ends`: states that read the first or last event of a trend, with the negated parts that must be absent
     before or after it; `transitions`: those that must be absent between two adjacent events. `taking`: under skip till
     next match the transitions after which nothing else may follow the earlier event (SASE+ section 3.2: a loop, or the
-    begin of what comes after a single component); after the others it may be followed once more."""
+    begin of what comes after a single component); after the others it may be followed once more. `span`: where the
+    pattern stands."""
 
     states: tuple[State, ...]
     starts: dict[int, Cuts]
     ends: dict[int, Cuts]
     transitions: dict[tuple[int, int], Cuts]
     taking: frozenset[tuple[int, int]] = frozenset()
+    span: Span | None = None
 
     @property
     def cuts(self) -> Cuts:
@@ -117,6 +119,7 @@ class _Builder:
             {state: cuts for (state, _), cuts in self._least(((s, s, c) for s, c in whole.firsts), pattern).items()},
             {state: cuts for (state, _), cuts in self._least(((s, s, c) for s, c in whole.lasts), pattern).items()},
             joined,
+            span=pattern.span,
         )
 
     @staticmethod

@@ -98,6 +98,30 @@ def test_what_is_not_evaluated_is_refused_by_name(query: str, message: str | Non
     assert caught.value.expected or caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("query", "place", "remedy"),
+    [
+        ("PATTERN SEQ(A+ p, A+ q)\nWHERE p.x > 1", "SEQ(A+ p, A+ q)", "leave out one of the repetitions"),
+        ("PATTERN SEQ(A+ p, A+ q, NOT C)", "SEQ(A+ p, A+ q, NOT C)", "or the negation"),
+        ("PATTERN SEQ(A, NOT SEQ(C, NOT SEQ(B p, B q), D), B)", "SEQ(B p, B q)", "leave the inner NOT out"),
+        ("PATTERN SEQ(A, NOT SEQ(C, D), B)\nWHERE C.x < NEXT(D).x", "C.x < NEXT(D).x", "negate a single event"),
+        ("PATTERN SEQ(A, B)\nWHERE B.x < NEXT(A).x", "B.x < NEXT(A).x", "exchange the two"),
+        ("PATTERN A+ AND SEQ(A, NOT SEQ(C, NOT SEQ(D p, D q), C r), A z)", "SEQ(D p, D q)", "leave the inner NOT"),
+    ],
+)
+def test_what_the_planner_refuses_is_shown_in_its_line(query: str, place: str, remedy: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        compile_query(f"{query}\n{CLAUSES}", SCHEMA, name="trends.cep")
+    told = str(caught.value).split("\n")
+    at = next(number for number, line in enumerate(query.split("\n"), 1) if place in line)
+    column = query.split("\n")[at - 1].index(place)
+    assert told[0].startswith(f"trends.cep:{at}:{column + 1}: ")
+    assert told[1] == f"  | {query.split(chr(10))[at - 1]}"
+    assert told[2] == f"  | {' ' * column}{'^' * len(place)}"
+    assert remedy in told[-1]
+    assert told[-1].startswith("  remedy: ")
+
+
 def test_states_are_counted_while_they_are_built() -> None:
     nested: ast.Pattern = ast.Component("A", "a")
     for _ in range(12):
