@@ -97,7 +97,7 @@ def test_rows_are_walked_and_opened_by_keys(visitor: OwnVisitor, served: Site) -
     page.keyboard.press("Enter")
     own.settled(re.compile("."))
     expect(page).to_have_url(re.compile(r"/alert\?id="))
-    own.reads("Part of the incident")
+    own.reads("Part of the")
 
 
 def pages_of(served: Site) -> list[tuple[str, Any]]:
