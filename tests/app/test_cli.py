@@ -315,7 +315,7 @@ def test_a_wrong_value_of_an_option_is_told_in_plain_words(words: tuple[str, ...
 
 WITHOUT_JSON = {
     *("run", "dashboard", "api", "stream"),  # they run until they are ended, and tell by their log
-    *("replay", "demo", "warm", "shed train"),  # they make files, of which the demo's summary is JSON
+    *("replay", "demo", "warm"),  # they make files, of which the demo's summary is JSON
 }
 
 

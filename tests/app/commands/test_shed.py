@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from app.cli import cli
 from app.commands.check import check_all
 from app.replay.demo import DemoResult
+from app.store.api import open_store
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,6 +45,14 @@ def test_a_store_or_folder_that_is_not_there_is_told_and_not_made(tmp_path: Path
     result = CliRunner().invoke(cli, [*words, "--out", str(tmp_path / "away/model.json")])
     assert result.exit_code == 2
     assert "away: no such folder" in result.output
+
+
+def test_training_tells_as_json_what_show_does(demo: DemoResult, tmp_path: Path) -> None:
+    out, path = tmp_path / "model.json", str(config(tmp_path))
+    words = ["shed", "train", "--out", str(out), "--store", str(demo.store_directory), "--config", path, "--json"]
+    told = json.loads(CliRunner().invoke(cli, words).stdout)
+    shown = json.loads(CliRunner().invoke(cli, ["shed", "show", str(out), "--json", "--config", path]).stdout)
+    assert told == {"model": str(out), **shown}
 
 
 def test_what_was_learned_is_shown(model: Path, tmp_path: Path) -> None:
@@ -105,6 +114,8 @@ def test_a_model_of_other_queries_or_that_is_not_there_is_refused(model: Path, t
 
 
 def test_there_must_be_something_to_learn_from(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}").close()
     words = ["shed", "train", "--out", str(tmp_path / "m.json"), "--store", str(tmp_path / "store")]
     result = CliRunner().invoke(cli, [*words, "--config", str(config(tmp_path))])
     assert result.exit_code == 2
