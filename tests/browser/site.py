@@ -152,6 +152,15 @@ class Visitor:
             return self.page.evaluate(script)
         return []
 
+    def finds(self, script: str, wrong: list[str]) -> None:
+        """Wait until a script that looks for what is wrong gives this: parts that are drawn anew are missing for a
+        moment."""
+        try:
+            self.page.wait_for_function(f"wrong => ({script})().join('\\n') === wrong.join('\\n')", arg=wrong)
+        except TimeoutError:
+            found = self.page.evaluate(script)
+            raise AssertionError(f"{self.page.url}: expected {wrong}, found {found}") from None
+
     def at_ease(self) -> None:
         """Nothing went wrong on the page as it is now, nor on the way to it."""
         page = self.page

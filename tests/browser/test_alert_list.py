@@ -132,11 +132,12 @@ def test_no_text_is_cut(visitor: OwnVisitor, served: Site, width: int, scheme: A
 def test_what_is_cut_is_found(visitor: OwnVisitor) -> None:
     own = visitor(width=800)
     page = own.open("alerts", "Alerts")
+    expect(page.get_by_placeholder("Any text", exact=True)).to_be_visible()
     assert own.lasting(CUT) == []
     page.add_style_tag(content="h1 { width: 3rem; overflow: hidden; white-space: nowrap }")
-    assert page.evaluate(CUT) == ["by what is around it: Alerts"]
+    own.finds(CUT, ["by what is around it: Alerts"])
     page.add_style_tag(content="h1 { display: none } input[placeholder='Any text'] { max-width: 2rem; padding: 0 }")
-    assert page.evaluate(CUT) == ["placeholder: Any text"]
+    own.finds(CUT, ["placeholder: Any text"])
     page.reload()
 
 
