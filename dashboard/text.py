@@ -54,7 +54,7 @@ def md(value: object, max_chars: int = MAX_CHARS) -> str:
 
 
 def lines(value: object, max_lines: int = 200, max_chars: int = 4_000) -> str:
-    """Text of several lines for `st.code`: each line inert but for its indentation; long and many ones are cut."""
+    """Text of several lines to copy: each line inert but for its indentation; long and many ones are cut."""
     found = str(value).splitlines()
     shown = [_indented(line, max_chars) for line in found[:max_lines]]
     if len(found) > max_lines:

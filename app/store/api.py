@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Engine, Select, and_, case, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
 from app.store import active, alert_pages, believed, owner, urgency
@@ -22,6 +22,7 @@ from app.store.damage import damage_of, damaged
 from app.store.models import (
     AlertChangeRow,
     AlertGroupRow,
+    AlertHostRow,
     AlertRow,
     Base,
     CheckpointRow,
@@ -60,6 +61,8 @@ Answer = TypeVar("Answer")
 
 ID_BEGINNING_LENGTH = 4
 """Characters of an alert's id: fewer name none."""
+MAX_NAMES = 2_000
+"""Among so many hosts or jobs the nearest of a mistyped one is looked for."""
 
 _ID_BEGINNING = re.compile(f"[0-9a-f]{{{ID_BEGINNING_LENGTH},32}}")
 
@@ -243,13 +246,25 @@ class Store:
 
     def query_names(self) -> list[str]:
         """The queries that have alerts, in alphabetical order: one look-up each."""
+        return self._different(AlertRow.query, MAX_ROWS)
+
+    def host_names(self, limit: int = MAX_NAMES) -> list[str]:
+        """The first hosts that alerts name, in any role, in alphabetical order: one look-up each."""
+        return self._different(AlertHostRow.host, limit)
+
+    def job_ids(self, limit: int = MAX_NAMES) -> list[str]:
+        """The first jobs that alerts are about, in the order of their ids: one look-up each."""
+        return self._different(AlertRow.job_id, limit)
+
+    def _different(self, column: InstrumentedAttribute[str] | InstrumentedAttribute[str | None], n: int) -> list[str]:
+        """The first values of an indexed column: DISTINCT would read all rows."""
         names: list[str] = []
         with self._reading() as session:
-            statement = select(func.min(AlertRow.query))
+            statement = select(func.min(column))
             name = session.scalar(statement)
-            while name is not None:
+            while name is not None and len(names) < n:
                 names.append(name)
-                name = session.scalar(statement.where(AlertRow.query > name))
+                name = session.scalar(statement.where(column > name))
         return sorted(names)
 
     def n_open_alerts(self) -> dict[tuple[str, bool, str], int]:

@@ -200,10 +200,10 @@ def urgent_page_at(store: Store, wanted: AlertFilter, name: str) -> ShownPage:
 
 def range_text(page: ShownPage, n: int, exact: bool) -> str:
     """`1 to 50 of 157`."""
+    last = (page.first or 1) + len(page.alerts) - 1
+    n = max(n, last)  # counted before the page was read
     of = f"{n:,}" if exact else f"more than {n:,}"
-    if page.first is None:
-        return f"{len(page.alerts):,} of {of}"
-    return f"{page.first:,} to {page.first + len(page.alerts) - 1:,} of {of}"
+    return f"{last:,} of {of}" if page.first is None else f"{page.first:,} to {last:,} of {of}"
 
 
 def pager(page: ShownPage, name: str, told: str) -> None:

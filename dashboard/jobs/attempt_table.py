@@ -34,7 +34,7 @@ def by_unusual(table: pd.DataFrame) -> pd.DataFrame:
 def show_unusual(table: pd.DataFrame) -> None:
     """What is unusual about which attempts; nothing for a job of few attempts."""
     n_peers = table[table["status"] == "SUCCEEDED"]["kind"].value_counts()
-    if n_peers.max() < LEAST_PEERS if len(n_peers) else True:
+    if not len(n_peers) or n_peers.max() < LEAST_PEERS:
         return
     st.subheader("Unusual attempts", anchor=False)
     found = by_unusual(table[table["score"] > 0])
@@ -43,8 +43,14 @@ def show_unusual(table: pd.DataFrame) -> None:
         f"{LEAST_PEERS}: the score is the distance from their median in robust standard deviations (at least a tenth "
         f"of the median), and {UNUSUAL_SCORE:g} or more is unusual."
     )
+    n_of_kind = {kind: int(n_peers.get(kind, 0)) for kind in sorted(table["kind"].unique())}
+    left_out = "".join(
+        f"{kind.capitalize()} attempts are not compared: {n:,} succeeded. "
+        for kind, n in n_of_kind.items()
+        if n < LEAST_PEERS
+    )
     if not len(found):
-        st.caption(f"None. {rule}")
+        st.caption(f"None. {left_out}{rule}")
         return
     top = found.head(MAX_UNUSUAL)
     show_table(
@@ -61,7 +67,7 @@ def show_unusual(table: pd.DataFrame) -> None:
     more = (
         f"The {len(top):,} most unusual of {len(found):,}; the table below has all. " if len(found) > len(top) else ""
     )
-    st.caption(f"{more}{rule}")
+    st.caption(f"{more}{left_out}{rule}")
 
 
 def show_all(table: pd.DataFrame) -> None:

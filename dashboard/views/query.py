@@ -152,7 +152,7 @@ def _alerts(name: str, figures: Figures) -> None:
         st.info("No alert of this query yet: nothing has matched it.", icon=":material/notifications_off:")
         return
     # What is counted may be some seconds older than what is listed.
-    told = alert_table.range_text(found, max(figures.n_alerts, len(found.alerts)), figures.n_alerts_exact)
+    told = alert_table.range_text(found, figures.n_alerts, figures.n_alerts_exact)
     st.caption(f"{told}, by first event, the latest first")
     alert_table.show(found.alerts, "query-alerts")
     alert_table.pager(found, "alerts", told)

@@ -110,9 +110,8 @@ def _requested(given: argparse.Namespace, settings: Settings) -> RequestedQuery:
     if not path.is_file() and not is_name:
         known = ", ".join(predefined) or "none"
         near = did_you_mean(given.query, predefined, after="; ")
-        raise SparkJobError(
-            f"{given.query}: no such file, and no predefined query; expected a file or one of {known}{near}"
-        )
+        expected = f"{near} Expected" if near else "; expected"  # the nearest one before the long list
+        raise SparkJobError(f"{given.query}: no such file, and no predefined query{expected} a file or one of {known}")
     name = given.query if is_name else path.stem
     parameters: dict[str, dict[str, int | float | str]] = {}
     if is_name:

@@ -35,7 +35,7 @@ from app.console import table_console
 from app.durations import format_time, parse_time_ms
 from app.nearest_name import did_you_mean
 from app.settings import Severity
-from app.store.api import AlertDetails, AlertFilter
+from app.store.api import AlertDetails, AlertFilter, Store
 from app.store.models import AlertRow
 from app.store.states import SILENCED
 from app.tables import Column, Fit, number, print_table
@@ -114,7 +114,7 @@ def list_alerts(
         alerts = found.alerts(wanted)
         n_all = found.n_alerts(wanted)
         behind = found.members_of([alert.id for alert in alerts if alert.is_incident])
-        near = "" if alerts or query is None else _near_query(query, found.query_names())
+        near = "" if alerts else _near_names(wanted, found)
         watch = watched(found, now_ms)
     if as_json or format_ is Format.JSON:
         print_json([alert_json(alert, behind.get(alert.id, ())) for alert in alerts])
@@ -219,9 +219,17 @@ def show(
         _print_details(table_console(), details, case, incidents)
 
 
-def _near_query(query: str, known: Sequence[str]) -> str:
-    """What may have been meant by a query of which there is no alert at all."""
-    return "" if query in known else did_you_mean(query, known, f" There is none of {plain(query)!r}; ")
+def _near_names(wanted: AlertFilter, store: Store) -> str:
+    """What may have been meant by a query, a job or a host of which there is no alert at all."""
+    near = ""
+    for name, of, known in (
+        *((query, "of", store.query_names) for query in wanted.queries),
+        (wanted.job_id, "about", store.job_ids),
+        (wanted.host, "that names", store.host_names),
+    ):
+        if name is not None and name not in (names := known()):
+            near += did_you_mean(name, names, f" There is none {of} {plain(name)!r}; ")
+    return near
 
 
 def alert_json(alert: AlertRow, behind: Sequence[AlertRow] = ()) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from unittest.mock import patch
 
@@ -252,6 +253,15 @@ def test_pages_go_on_where_the_last_one_ended(empty: Raised) -> None:
         assert hosts(sent) == seen[1]
         test.text_input(key="host").set_value("node0")
         assert hosts(rerun(test)) == ["node0"]  # another filter starts at its first page
+
+
+def test_which_of_how_many() -> None:
+    """An alert that came after they were counted does not make it 26 to 50 of 49."""
+    some = alert_table.ShownPage((alert_row("a"),) * 25, first=26)
+    assert alert_table.range_text(some, 157, True) == "26 to 50 of 157"
+    assert alert_table.range_text(some, 49, True) == "26 to 50 of 50"
+    assert alert_table.range_text(some, 50, False) == "26 to 50 of more than 50"
+    assert alert_table.range_text(replace(some, first=None), 20, True) == "25 of 25"
 
 
 def test_many_alerts_are_more_than() -> None:

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.chosen_store import STORE_VARIABLE
+from dashboard.jobs.unusual import LEAST_PEERS
 from deploy.minicluster.recording import packing
 from spark_jobs.ingest.job import ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
@@ -134,6 +135,10 @@ def test_what_is_unusual_and_the_runs_before(history: Installation) -> None:
     assert table["Attempt"].tolist()[: len(scores)] == found["Attempt"]
     assert table["Memory"].str.contains("MiB").any()
     assert table["Spilled records"].str.fullmatch("[0-9,]+|—").all()
+    n_reduces = int((table["Attempt"].str.contains("_r_", regex=False) & (table["Status"] == "SUCCEEDED")).sum())
+    assert 0 < n_reduces < LEAST_PEERS
+    assert f"Reduce attempts are not compared: {n_reduces} succeeded." in texts(page)
+    assert "Map attempts are not compared" not in texts(page)
 
 
 def test_a_history_that_cannot_be_read_takes_nothing_from_the_log(installation: Installation, ingested: Path) -> None:

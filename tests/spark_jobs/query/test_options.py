@@ -76,7 +76,10 @@ def test_queries_over_matches(query_file: Path, tmp_path: Path) -> None:
             ["nowhere.cep"],
             r"nowhere.cep: no such file, and no predefined query; expected a file or one of .*mapper-life",
         ),
-        (["queued-dta"], r"queued-dta: no such file, .*; did you mean 'queued-data'\?"),
+        (
+            ["queued-dta"],
+            r"no such file, and no predefined query; did you mean 'queued-data'\? Expected a file or one of app",
+        ),
         (["--from=yesterday", "q"], r"--from 'yesterday': expected ms since 1970, an ISO time"),
         (["--from=5", "--to=4", "q"], r"--from 5 is after --to 4"),
         (["--limit=0", "q"], r"--limit 0: expected at least 1"),

@@ -264,11 +264,15 @@ def test_an_alert_is_assigned_acknowledged_for_a_time_taken_back_and_closed(conf
 
 
 def test_a_list_of_nothing_says_so(config: Path) -> None:
-    assert "No alert is like that." in invoke("alerts", "list", "--host", "n9", "-c", config).stdout
+    assert "No alert is like that." in invoke("alerts", "list", "--host", "other", "-c", config).stdout
     mistyped = invoke("alerts", "list", "--query", "slwo", "-c", config).stdout
     assert "No alert is like that. There is none of 'slwo'; did you mean 'slow'?" in mistyped
-    known = invoke("alerts", "list", "--query", "slow", "--host", "n9", "-c", config).stdout
+    known = invoke("alerts", "list", "--query", "slow", "--host", "other", "-c", config).stdout
     assert "No alert is like that.\n" in known
+    mistyped = invoke("alerts", "list", "--job", "job_9_11", "-c", config).stdout
+    assert "There is none about 'job_9_11'; did you mean 'job_9_1'?" in mistyped
+    both = invoke("alerts", "list", "--query", "slwo", "--host", "n11", "-c", config).stdout
+    assert "did you mean 'slow'? There is none that names 'n11'; did you mean 'n1'?" in both
     with open_store(f"sqlite:///{config.parent / 'other/clustercep.db'}"):
         pass
     assert "There is no alert." in invoke("alerts", "list", "--store", config.parent / "other").stdout
