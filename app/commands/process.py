@@ -119,7 +119,7 @@ def api(
     """Answer Alertmanager's API v2 for amtool and Grafana, until SIGINT or SIGTERM."""
     from app.alertmanager.listener import run_api
     from app.clock import SystemClock
-    from app.commands.alerts.options import opened
+    from app.commands.opened_store import opened
 
     settings = settings_of(config)
     if port is not None:

@@ -11,11 +11,19 @@ from typing import Annotated
 
 import typer
 
+from app.commands.completion import predefined_queries
 from app.commands.spark import ConfigOption, MasterOption, StoreOption, run_spark_job, words_of
 
 
 def query(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="File with a query, or the name of a predefined one.")],
+    query: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY",
+            help="File with a query, or the name of a predefined one.",
+            autocompletion=predefined_queries,
+        ),
+    ],
     from_: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="First moment: ms since 1970, ISO (UTC), or 2 h ago.")
     ] = None,

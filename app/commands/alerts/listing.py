@@ -27,10 +27,11 @@ from app.commands.alerts.options import (
     FormatOption,
     JsonOption,
     StoreOption,
-    opened,
     print_json,
 )
+from app.commands.completion import alerted_hosts, alerted_jobs, alerted_queries
 from app.commands.friendly import friendly
+from app.commands.opened_store import opened
 from app.console import table_console
 from app.durations import format_time, parse_time_ms
 from app.nearest_name import did_you_mean
@@ -78,10 +79,16 @@ def list_alerts(
     state: Annotated[
         StateFilter | None, typer.Option(help="Only alerts in this state; silenced: that a silence covers now.")
     ] = None,
-    query: Annotated[str | None, typer.Option(help="Only alerts of this query.")] = None,
+    query: Annotated[
+        str | None, typer.Option(help="Only alerts of this query.", autocompletion=alerted_queries)
+    ] = None,
     severity: Annotated[Severity | None, typer.Option(help="Only alerts of this severity.")] = None,
-    job: Annotated[str | None, typer.Option(help="Only alerts about this job: its whole id.")] = None,
-    host: Annotated[str | None, typer.Option(help="Only alerts that name this host, in any role.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Only alerts about this job: its whole id.", autocompletion=alerted_jobs)
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Only alerts that name this host, in any role.", autocompletion=alerted_hosts)
+    ] = None,
     from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Only what lasted until then.")] = None,
     to: Annotated[
         str | None,

@@ -26,11 +26,12 @@ from app.commands.alerts.options import (
     NoteOption,
     StoreOption,
     actor,
-    opened,
     print_json,
 )
+from app.commands.completion import open_alerts
 from app.commands.friendly import EXIT_FAILED, friendly
 from app.commands.friendly import JsonOption as PrintJsonOption
+from app.commands.opened_store import opened
 from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import format_duration, parse_duration_ms, parse_time_ms
@@ -162,7 +163,11 @@ DuringOption = Annotated[
 def silence(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="ALERT|MATCHER...", help="Id of an alert, or matchers such as 'host=\"node5\"'."),
+        typer.Argument(
+            metavar="ALERT|MATCHER...",
+            help="Id of an alert, or matchers such as 'host=\"node5\"'.",
+            autocompletion=open_alerts,
+        ),
     ],
     config: ConfigOption = None,
     store: StoreOption = None,

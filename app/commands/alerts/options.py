@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +11,8 @@ import typer
 
 from app.alerting.people import Person, Role
 from app.alerting.text import plain
-from app.chosen_store import DATABASE, store_url
+from app.commands.completion import open_alerts
 from app.commands.friendly import print_json
-from app.config import load_settings
-from app.errors import AppError
-from app.store.api import Store, open_store
 
 
 class Format(StrEnum):
@@ -33,23 +28,14 @@ StoreOption = Annotated[
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="A table, or JSON.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
-AlertArgument = Annotated[str, typer.Argument(metavar="ALERT", help="Id of an alert, or a beginning of it.")]
-AlertsArgument = Annotated[list[str], typer.Argument(metavar="ALERT...", help="Ids of alerts, or beginnings of them.")]
+AlertArgument = Annotated[
+    str, typer.Argument(metavar="ALERT", help="Id of an alert, or a beginning of it.", autocompletion=open_alerts)
+]
+AlertsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="ALERT...", help="Ids of alerts, or beginnings of them.", autocompletion=open_alerts),
+]
 NoteOption = Annotated[str, typer.Option(help="Why; kept with the change.")]
-
-
-@contextmanager
-def opened(config: Path | None, folder: Path | None) -> Iterator[Store]:
-    """The store of the settings, or the one in a folder; raises AppError."""
-    if folder is None:
-        url = store_url(load_settings(config))
-    else:
-        file = folder / DATABASE
-        if not file.is_file():
-            raise AppError(f"{folder}: no store there; expected a folder with {DATABASE}")
-        url = f"sqlite:///{file}"
-    with open_store(url, make=False) as found:
-        yield found
 
 
 def actor() -> Person:
@@ -70,6 +56,5 @@ __all__ = [
     "NoteOption",
     "StoreOption",
     "actor",
-    "opened",
     "print_json",
 ]

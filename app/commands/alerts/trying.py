@@ -12,6 +12,7 @@ from app.alerting.receivers.sample import sample_news
 from app.alerting.text import plain
 from app.clock import SystemClock
 from app.commands.alerts.options import actor
+from app.commands.completion import receivers
 from app.commands.friendly import EXIT_FAILED, ConfigOption, JsonOption, friendly, print_json
 from app.config import load_settings
 from app.console import inert
@@ -22,7 +23,9 @@ from app.nearest_name import did_you_mean
 
 @friendly
 def try_receiver(
-    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Its name in alerting.receivers.")],
+    receiver: Annotated[
+        str, typer.Argument(metavar="RECEIVER", help="Its name in alerting.receivers.", autocompletion=receivers)
+    ],
     config: ConfigOption = None,
     resolve: Annotated[
         bool, typer.Option(help="Tell afterwards that it is over, so that no incident stays open.")

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from app.alerting.recording.recorder import Recorder
+from app.cli import cli
 from app.commands.alerts import listing as commands
 from app.durations import parse_time_ms
 from app.errors import AppError
 from app.store import open_store
+from app.store.api import Store
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.app.process.test_runner import write_settings
 from tests.app.test_cli import alerts_of, invoke
@@ -276,6 +279,41 @@ def test_a_list_of_nothing_says_so(config: Path) -> None:
     with open_store(f"sqlite:///{config.parent / 'other/clustercep.db'}"):
         pass
     assert "There is no alert." in invoke("alerts", "list", "--store", config.parent / "other").stdout
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, *words: object) -> list[str]:
+    """What bash is offered for the last of these words."""
+    monkeypatch.setenv("_CLUSTERCEP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(map(str, ["clustercep", *words])))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    return CliRunner().invoke(cli, prog_name="clustercep").stdout.split()
+
+
+def test_shells_complete_names_of_this_installation(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alerts = {str(alert["state"]): str(alert["id"]) for alert in alerts_of(config)}
+    of = ("--config", config)
+    assert completed(monkeypatch, "alerts", "ack", *of, alerts["firing"][:6]) == [alerts["firing"]]
+    assert completed(monkeypatch, "alerts", "show", *of, alerts["resolved"]) == []  # many are over: open ones are meant
+    assert completed(monkeypatch, "alerts", "list", *of, "--query", "s") == ["slow"]
+    assert completed(monkeypatch, "alerts", "list", *of, "--job", "job") == ["job_9_1", "job_9_2"]
+    assert completed(monkeypatch, "alerts", "list", "--store", config.parent / "store", "--host", "n") == ["n1", "n2"]
+    assert completed(monkeypatch, "query", *of, "pa") == ["pair"]
+    assert completed(monkeypatch, "alerts", "test", *of, "") == []
+    with config.open("a") as settings:
+        settings.write("alerting: {receivers: {ops: {url: http://127.0.0.1:9/hook}}}\n")
+    assert completed(monkeypatch, "alerts", "test", *of, "") == ["ops"]
+    for wrong in (("--config", config.parent / "no.yaml"), ("--store", config.parent / "nowhere")):
+        assert completed(monkeypatch, "alerts", "list", *wrong, "--query", "s") == []
+
+
+@pytest.mark.parametrize("name", ["$(reboot)", "n;id", "n`id`", "n 1", "n\\$(id)", "n'", 'n"', "-n", "n\nm"])
+def test_shells_are_offered_no_name_that_they_could_run(
+    name: str, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "host_names", lambda _: [name, "n1"])
+    assert completed(monkeypatch, "alerts", "list", "--config", config, "--host", "") == ["n1"]
+    monkeypatch.setattr(Store, "host_names", lambda _: [name])
+    assert completed(monkeypatch, "alerts", "list", "--config", config, "--host", "") == []
 
 
 @pytest.mark.parametrize("words", [["list"], ["show", "ID"], ["silences"]])
