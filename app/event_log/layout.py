@@ -6,7 +6,7 @@ span of time. Columns that a row group has no value of are not read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -65,10 +65,8 @@ class Group:
                 return False
         return (from_ms is None or self.max_hi_ms >= from_ms) and (to_ms is None or self.min_lo_ms <= to_ms)
 
-    def lies_within(self, types: Collection[str] | None, from_ms: int | None, to_ms: int | None) -> bool:
-        """Whether each of its events is of these types and touches the closed span."""
-        if types is not None and (self.first_type != self.last_type or self.first_type not in types):
-            return False
+    def lies_within(self, from_ms: int | None, to_ms: int | None) -> bool:
+        """Whether each of its events touches the closed span."""
         return (from_ms is None or self.min_lo_ms >= from_ms) and (to_ms is None or self.max_lo_ms <= to_ms)
 
 
@@ -162,16 +160,19 @@ def has_values(table: pa.Table, equal: Mapping[str, str]) -> pa.ChunkedArray:
 
 
 def latest(table: pa.Table, column: str) -> pa.Table:
-    """Each value of a column once, with the latest t_hi_ms of the rows that have it."""
+    """Each value of a column of text once, with the latest t_hi_ms of the rows that have it."""
     found = table.group_by(column).aggregate([("t_hi_ms", "max")])
-    return found.select([column, "t_hi_ms_max"]).rename_columns([column, "t_hi_ms"])
+    values = found.column(column).cast(pa.string())  # files may differ in how they have it
+    return pa.table({column: values, "t_hi_ms": found.column("t_hi_ms_max")})
 
 
-def see(table: pa.Table, column: str, last_ms: dict[str, int]) -> None:
-    """Put what `latest` found into `last_ms`, where it is later than what is there."""
-    for value, time_ms in zip(table.column(column).to_pylist(), table.column("t_hi_ms").to_pylist(), strict=True):
-        if value is not None:
-            last_ms[value] = max(time_ms, last_ms.get(value, time_ms))
+def latest_of(tables: Sequence[pa.Table], column: str) -> dict[str, int]:
+    """By value, of all that `latest` found in some row groups."""
+    if not tables:
+        return {}
+    found = latest(pa.concat_tables(tables), column)
+    pairs = zip(found.column(column).to_pylist(), found.column("t_hi_ms").to_pylist(), strict=True)
+    return {value: time_ms for value, time_ms in pairs if value is not None}
 
 
 def _with_values(table: pa.Table) -> pa.Table:

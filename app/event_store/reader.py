@@ -48,6 +48,10 @@ class EventStoreReader:
         self._state = EMPTY
         self._lock = threading.Lock()
 
+    def snapshot(self) -> EventStoreReader:
+        """Itself: to ask which commits there are costs nothing."""
+        return self
+
     def span(self) -> tuple[int, int] | None:
         """(Earliest t_lo_ms, latest t_hi_ms) of all events; None without any, or without a store. Raises StoreError."""
         files = self._files()

@@ -162,8 +162,9 @@ def _slices(
     A sample that touches two slices is in both; `whole`: only in the one that has its end (in the last one, too, when
     it ends after the span).
     """
+    log = log.snapshot()
+    needed = tuple(dict.fromkeys((*columns, "t_hi_ms")))
     for begin_ms, end_ms in _cut(log, from_ms, to_ms):
-        needed = tuple(dict.fromkeys((*columns, "t_hi_ms")))
         samples = log.read(types=("Metric",), from_ms=begin_ms, to_ms=end_ms, equal=equal, columns=needed)
         if whole and end_ms < to_ms:
             samples = samples.filter(pc.less_equal(samples.column("t_hi_ms"), end_ms))

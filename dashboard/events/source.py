@@ -29,6 +29,10 @@ class EventSource(Protocol):
         """Whether more may come at any time; a history is complete as it is."""
         ...
 
+    def snapshot(self) -> EventSource:
+        """What is there now, for several looks that belong together. Raises AppError."""
+        ...
+
     def span(self) -> tuple[int, int] | None:
         """(Earliest t_lo_ms, latest t_hi_ms) of all events; None without any. Raises AppError."""
         ...

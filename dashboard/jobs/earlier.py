@@ -33,6 +33,7 @@ def amounts(log: EventSource, runs: pd.DataFrame) -> pd.DataFrame | None:
     at too many attempts."""
     if not len(runs):
         return pd.DataFrame(columns=list(FIGURES))
+    log = log.snapshot()
     begin_ms = runs["start_lo_ms"].fillna(runs["seen_ms"])
     spans = list(zip(begin_ms, runs["seen_ms"], runs["job_id"], strict=True))
     asked = [(int(begin) - SLACK_MS, int(end) + SLACK_MS, str(job_id)) for begin, end, job_id in spans]

@@ -57,6 +57,7 @@ class Jobs:
 
 def read_jobs(log: EventSource) -> Jobs:
     """All jobs, the latest where they are very many."""
+    log = log.snapshot()
     span = log.span()
     if span is None:
         return Jobs(job_list(_of(pa.table({}), JOB_COLUMNS), {}, 0), 0, None)
@@ -132,6 +133,7 @@ class JobEvents:
 
 def read_job(log: EventSource, job_id: str) -> JobEvents | None:
     """One job; None when the log has neither its start nor its end."""
+    log = log.snapshot()
     span = log.span()
     if span is None:
         return None

@@ -73,6 +73,8 @@ class World:
         return list(dict.fromkeys(row["event_id"] for row in asked))
 
 
+MAX_SNAPSHOTS = 8
+
 TYPES = ["MapEnd", "Metric", "JobStart"]
 TIMES = st.integers(0, 300)
 
@@ -131,8 +133,18 @@ def test_readers_see_the_committed_steps_and_nothing_else(
     world = World(folder)
     reader = EventLogReader(folder, lambda: world.positions, keep_bytes=keep_bytes)
     number = count()
+    snapshots: list[tuple[EventLogReader, list[list[str]]]] = []
+
+    def look_again() -> None:
+        """A snapshot shows what there was; what there is now, once a file of it has gone."""
+        now = [world.expected(*span) for span in spans]
+        for taken, then in snapshots:
+            seen = [ids(taken.read(types=types, from_ms=lo, to_ms=hi)) for types, lo, hi in spans]
+            assert all(one in (before, present) for one, before, present in zip(seen, then, now, strict=True))
+        snapshots.append((reader.snapshot(), now))
 
     def look() -> None:
+        look_again()
         for types, from_ms, to_ms in spans:
             expected = world.expected(types, from_ms, to_ms)
             whole = reader.read(types=types, from_ms=from_ms, to_ms=to_ms)
@@ -169,6 +181,25 @@ def test_readers_see_the_committed_steps_and_nothing_else(
                 world.step(fresh, histories, commit=what == "step")
                 if what == "lost":
                     look()
+        if len(snapshots) < MAX_SNAPSHOTS:
+            look_again()
     look()
     assert reader.problems == []
     assert list_folder(folder).foreign == ()
+
+
+def test_a_snapshot_asks_once_which_files_count(tmp_path: Path) -> None:
+    world = World(tmp_path / "log")
+    row = {"type": "MapEnd", "t_lo_ms": 5, "t_hi_ms": 5, "source_rank": 0, "source_seq": 0}
+    world.step([{**row, **named(0)}], [], commit=True)
+    asked = []
+
+    def positions() -> dict[str, int]:
+        asked.append(1)
+        return dict(world.positions)
+
+    taken = EventLogReader(world.folder, positions).snapshot()
+    world.step([{**row, **named(1)}], [], commit=True)
+    assert [ids(taken.read()) for _ in range(3)] == [["e0"]] * 3
+    assert taken.span() == (5, 5)
+    assert len(asked) == 1
