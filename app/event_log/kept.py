@@ -13,7 +13,7 @@ class KeptTables:
     """The tables that were asked for last, up to a number of bytes; safe for several threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        """`max_bytes` of all; one that is larger than an eighth of that is not kept: a look at all samples of a day
+        """`max_bytes` of all; one that is larger than a quarter of that is not kept: a look at all samples of a day
         would drop everything else for what is not asked again."""
         self._max_bytes = max_bytes
         self._tables: OrderedDict[Hashable, pa.Table] = OrderedDict()
@@ -28,7 +28,7 @@ class KeptTables:
                 self._tables.move_to_end(key)
                 return kept
         made = make()
-        if made is not None and 8 * made.nbytes <= self._max_bytes:
+        if made is not None and 4 * made.nbytes <= self._max_bytes:
             self._keep(key, made)
         return made
 

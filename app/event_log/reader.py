@@ -159,21 +159,55 @@ class EventLogReader:
         id) the first in stream order counts. Raises EventLogError, StoreError; ValueError when `where` does not fit the
         columns' types.
         """
-        needed = None if where is not None or columns is None else {*columns, *(name for name, _ in layout.ORDER)}
-        if needed is not None:
-            needed |= {"type", "t_hi_ms", *(equal or {})}
         with ExitStack() as opened:
-            tables = [
-                layout.touching(table, types, from_ms, to_ms)
-                for part in self._parts(opened, types, from_ms, to_ms, equal)
-                if (table := self._with_values(part, needed, equal or {})) is not None and table.num_rows
-            ]
-        found = in_order(self._united(tables))
+            parts = self._parts(opened, types, from_ms, to_ms, equal)
+            if columns is not None and where is None:
+                return self._columns(parts, columns, types, from_ms, to_ms, equal or {})
+            found, _ = self._in_order(parts, None, types, from_ms, to_ms, equal or {})
         if where is not None:
             found = _filtered(found, where)
-        if columns is None:
-            return apart(EventBatch(found))
-        return _with_columns(found, columns).select(list(columns))
+        return apart(EventBatch(found)) if columns is None else _with_columns(found, columns).select(list(columns))
+
+    def _columns(
+        self,
+        parts: Sequence[_Part],
+        columns: Sequence[str],
+        types: Collection[str] | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        equal: Mapping[str, str],
+    ) -> pa.Table:
+        """What `read` gives of these row groups; remembered for those who ask the same again, as a page does."""
+        needed = {*columns, *(name for name, _ in layout.ORDER), "type", "t_hi_ms", *equal}
+        without_some: list[pa.Table] = []
+
+        def look() -> pa.Table | None:
+            found, has_all = self._in_order(parts, needed, types, from_ms, to_ms, equal)
+            table = _with_columns(found, columns).select(list(columns))
+            if has_all:
+                return table
+            without_some.append(table)  # what could not be read may be there the next time
+            return None
+
+        cut = None if all(part.group.lies_within(from_ms, to_ms) for part in parts) else (from_ms, to_ms)
+        asked = (tuple(columns), None if types is None else frozenset(types), cut, frozenset(equal.items()))
+        kept = self._kept.table(("read", tuple((part.identity, part.group.index) for part in parts), asked), look)
+        return without_some[0] if kept is None else kept
+
+    def _in_order(
+        self,
+        parts: Sequence[_Part],
+        columns: Collection[str] | None,
+        types: Collection[str] | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        equal: Mapping[str, str],
+    ) -> tuple[pa.Table, bool]:
+        """The rows of these row groups that are asked for, in stream order, no id twice; and whether all could be
+        read."""
+        tables = [self._with_values(part, columns, equal) for part in parts]
+        rows = [layout.touching(t, types, from_ms, to_ms) for t in tables if t is not None and t.num_rows]
+        return in_order(self._united(rows)), all(table is not None for table in tables)
 
     def last_seen(
         self, column: str, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None

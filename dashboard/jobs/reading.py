@@ -40,7 +40,7 @@ MAX_ENDS = 5_000_000
 
 OPEN = (RUNNING, QUIET)
 
-_COLUMNS = tuple(dict.fromkeys((*ATTEMPT_COLUMNS, *FETCH_COLUMNS, "size_bytes")))
+_CHANGE_COLUMNS = ("t_lo_ms", "t_hi_ms", "size_bytes")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class JobEvents:
     pulls: pd.DataFrame
     """See job_data.fetches."""
     changes: pa.Table
-    """DataIO events."""
+    """DataIO events: t_lo_ms, t_hi_ms, size_bytes."""
 
     @property
     def is_running(self) -> bool:
@@ -145,25 +145,27 @@ def read_job(log: EventSource, job_id: str) -> JobEvents | None:
     )
     is_open = job["state"] in OPEN
     start_ms = job["start_lo_ms"]
-    mine = log.read(
-        types=(*ATTEMPT_TYPES, "DataPull", "DataIO"),
-        from_ms=None if pd.isna(start_ms) else int(start_ms) - SLACK_MS,
-        to_ms=None if is_open else int(job["seen_ms"]) + SLACK_MS,
-        equal={"job_id": job_id},
-        columns=_COLUMNS,
-    )
-    if job["state"] == QUIET and mine.num_rows:
-        job["seen_ms"] = max(job["seen_ms"], float(pc.max(mine.column("t_hi_ms")).as_py()))
+    from_ms = None if pd.isna(start_ms) else int(start_ms) - SLACK_MS
+    to_ms = None if is_open else int(job["seen_ms"]) + SLACK_MS
+    of_attempts, pulls, changes = (
+        log.read(types=types, from_ms=from_ms, to_ms=to_ms, equal={"job_id": job_id}, columns=columns)
+        for types, columns in (
+            (ATTEMPT_TYPES, ATTEMPT_COLUMNS), (("DataPull",), FETCH_COLUMNS), (("DataIO",), _CHANGE_COLUMNS)
+        )
+    )  # fmt: skip
+    last_ms = [float(pc.max(of.column("t_hi_ms")).as_py()) for of in (of_attempts, pulls, changes) if of.num_rows]
+    if job["state"] == QUIET and last_ms:
+        job["seen_ms"] = max(job["seen_ms"], *last_ms)
         job["duration_ms"] = max(0.0, job["seen_ms"] - job["start_lo_ms"])
     known_until_ms = int(span[1] if job["state"] == RUNNING else job["seen_ms"])
-    table = attempts(_of_types(mine, ATTEMPT_TYPES), known_until_ms, job_ended=job["state"] != RUNNING)
+    table = attempts(of_attempts, known_until_ms, job_ended=job["state"] != RUNNING)
     memory = {} if is_open or len(table) > MAX_COUNTERS else _memory_bytes(log, job)
     return JobEvents(
         job=job,
         known_until_ms=known_until_ms,
         attempts=table.assign(memory_bytes=table["attempt_id"].map(memory).astype(float)),
-        pulls=fetches(_of_types(mine, ("DataPull",))),
-        changes=_of_types(mine, ("DataIO",)),
+        pulls=fetches(pulls),
+        changes=changes,
     )
 
 

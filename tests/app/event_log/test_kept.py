@@ -36,7 +36,7 @@ def test_those_asked_for_last_stay() -> None:
 def test_what_would_take_the_place_of_many_is_not_kept() -> None:
     kept = KeptTables(100_000)
     small = kept.table("small", lambda: table(10))
-    assert kept.table("large", lambda: table(1_600)) == table(1_600)
+    assert kept.table("large", lambda: table(3_200)) == table(3_200)
     assert kept.table("large", lambda: table(7)) == table(7)
     assert kept.table("small", lambda: table(1)) is small
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -203,3 +207,23 @@ def test_a_snapshot_asks_once_which_files_count(tmp_path: Path) -> None:
     assert [ids(taken.read()) for _ in range(3)] == [["e0"]] * 3
     assert taken.span() == (5, 5)
     assert len(asked) == 1
+
+
+def test_what_could_not_be_read_is_there_when_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer without it is not remembered; the next one is, and makes no row group be read again."""
+    world = World(tmp_path / "log")
+    row = {"type": "MapEnd", "t_lo_ms": 5, "t_hi_ms": 5, "source_rank": 0, "source_seq": 0}
+    for number in range(2):
+        world.step([{**row, **named(number)}], [], commit=True)
+    reader = EventLogReader(world.folder, lambda: world.positions, keep_bytes=1 << 20)
+    found, reads = pq.ParquetFile.read_row_group, list[int]()
+
+    def read(file: pq.ParquetFile, *args: Any, **keywords: Any) -> pa.Table:
+        reads.append(1)
+        if len(reads) == 2:
+            raise OSError(errno.EIO, "the disk does not give it")
+        return found(file, *args, **keywords)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", read)
+    assert [ids(reader.read(columns=("event_id",))) for _ in range(3)] == [["e0"], ["e0", "e1"], ["e0", "e1"]]
+    assert len(reads) == 3
