@@ -80,7 +80,7 @@ def api(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: 
                 try:
                     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
                     request = urllib.request.Request(f"{running.url}{path}", body, headers, method=method)
-                    with urllib.request.urlopen(request, timeout=60, context=trusted) as answer:
+                    with urllib.request.urlopen(request, timeout=CONNECT_S, context=trusted) as answer:
                         answer.read()
                         return int(answer.status)
                 except OSError as error:
