@@ -117,6 +117,8 @@ def until_hung_up(connection: socket.socket) -> bytes:
 def site(limits: Limits | None = None, address: str = "127.0.0.1", allowed: Sequence[str] = ()) -> Iterator[Site]:
     process, registry = Process(), CollectorRegistry()
     web = Web(address=address, port=0, allowed_hosts=tuple(allowed))
+    # A request of a test may take its time on a busy machine, unless that is what the test is about.
+    limits = limits or Limits(request_s=TIMEOUT_S)
     endpoints = Endpoints(web, registry, process, process.reload, limits=limits)
     endpoints.start()
     try:
