@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 _T = TypeVar("_T")
 
-GUARD_S = 180.0
+GUARD_S = 600.0
 """Far beyond what any of it takes on a machine that has other things to do: whoever is not through by then never will
 be."""
 

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 WAIT_MS = 180_000
 """Generous: nothing waits that long unless it is broken, but a busy machine may be slow."""
 
-LASTING_MS = 15_000
-"""What is wrong for so long is no page that is drawn anew."""
+LASTING_MS = 60_000
+"""What is wrong for so long is no page that is drawn anew, not on a busy machine either."""
 
 _ASKED_BY_STREAMLIT = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
 """Opened below its root, Streamlit's page first looks for its server there, and finds it one level above."""

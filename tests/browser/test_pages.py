@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import OwnVisitor, Site
 from tests.browser.hostile import HOSTILE, JOB, QUERY
@@ -19,6 +19,11 @@ ALSO_CALLED = {"Asia/Kolkata": "Asia/Calcutta"}
 EVERY_PAGE = PROFILE == "thorough"
 
 HOSTS = [f"node{i}" for i in range(1, 7)]
+
+CUT_BUTTONS = """() => [...document.querySelectorAll('[data-testid=stMain] button p')]
+    .filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"""
+TITLE_BEGINS = """start => (document.querySelector('h1')?.innerText ?? '').replace(/[\\u2060\\u2068\\u2069]/g, '')
+    .startsWith(start)"""
 
 
 @pytest.mark.in_turn(of=2)
@@ -108,6 +113,7 @@ def test_charts_are_drawn_when_they_are_scrolled_to(visitor: OwnVisitor, served:
     own.still()
     lives = page.locator("[class*=st-key-unseen-lives-]")
     expect(lives).to_contain_text("Drawn when it is scrolled to.")
+    own.still()  # before its script began the page stood still, too; what is below is there now
     before = page.locator("[class*=st-key-unseen-]").count()
     height = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight")
     page.get_by_role("heading", name="Heuristics").scroll_into_view_if_needed()
@@ -116,8 +122,8 @@ def test_charts_are_drawn_when_they_are_scrolled_to(visitor: OwnVisitor, served:
     assert page.locator("[class*=st-key-unseen-]").count() in range(1, before), "those between were not seen"
     own.look_through()
     expect(page.get_by_test_id("stVegaLiteChart").locator("svg")).to_have_count(6)
-    grown = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight") - height
-    assert abs(grown) < 600
+    grown = f"[document.querySelector('[data-testid=stMain]').scrollHeight - {height}]"
+    assert own.lasting(f"() => {grown}.filter(px => Math.abs(px) >= 600)") == []
     own.at_ease()
 
 
@@ -148,10 +154,8 @@ def test_a_narrow_window_cuts_neither_queries_nor_buttons(visitor: OwnVisitor) -
     """Columns that would be too narrow stand beneath each other, and a button is as wide as its words."""
     own = visitor(width=800)
     page = own.open("query?name=queued-data", "queued-data")
-    older = page.get_by_role("button", name="Older")
-    expect(older).to_be_visible()
-    words = older.locator("p")
-    assert words.evaluate("each => each.scrollWidth <= each.clientWidth")
+    expect(page.get_by_role("button", name="Older")).to_be_visible()
+    assert own.lasting(CUT_BUTTONS) == []
     for address, heading, wide in (
         ("query?name=queued-data", "queued-data", page.locator("pre").first),
         ("editor?name=queued-data", "Query editor", page.get_by_role("textbox", name="Text of the query")),
@@ -258,8 +262,7 @@ def test_hostile_names_are_text_on_the_pages_about_them(visitor: OwnVisitor, ser
             expect(own.page.get_by_test_id("stMain").locator("a[href*='host=']").first).to_be_visible()
         else:
             own.open(f"job?id={job}", re.compile("."))
-            title = own.page.locator("h1").first.inner_text().replace("\u2060", "").strip("\u2068\u2069")
-            assert title.startswith(seen(name))
+            own.page.wait_for_function(TITLE_BEGINS, arg=seen(name))
         own.at_ease()
 
 
@@ -280,13 +283,9 @@ def test_what_is_not_there_is_told_with_what_to_do(visitor: OwnVisitor) -> None:
         own.at_ease()
 
 
-def began(page: Page) -> str:
-    """When the alert of this page began, as shown."""
-    return (
-        page.get_by_text("Began", exact=True)
-        .locator("xpath=ancestor::*[@data-testid='stVerticalBlock'][1]")
-        .inner_text()
-    )
+def began(page: Page) -> Locator:
+    """Where the page of an alert shows when it began."""
+    return page.get_by_text("Began", exact=True).locator("xpath=ancestor::*[@data-testid='stVerticalBlock'][1]")
 
 
 @pytest.mark.in_turn(of=2)
@@ -296,6 +295,6 @@ def test_times_are_those_of_the_viewers_zone(visitor: OwnVisitor, served: Site, 
     own = visitor(timezone=zone)
     page = own.open(f"alert?id={alert['id']}", re.compile("mapper attempt_"))
     start = datetime.fromisoformat(alert["began"]).astimezone(ZoneInfo(zone))
-    assert f"{start:%Y-%m-%d %H:%M:%S}" in began(page)
+    expect(began(page)).to_contain_text(f"{start:%Y-%m-%d %H:%M:%S}")
     expect(page.get_by_test_id("stSidebar")).to_contain_text(f"Times are in {ALSO_CALLED.get(zone, zone)}.")
     own.reads(f"\n{start:%H:%M}:")  # the axis of the time line

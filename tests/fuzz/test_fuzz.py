@@ -23,6 +23,8 @@ from tests.fuzz.searching import Found, Order, Search, Tally, relaxed
 from tests.fuzz.shrinking import shrunk
 
 ANY_FIELD = st.sampled_from(sorted(FIELDS)).flatmap(lambda name: fuzz_cases(FIELDS[name]))
+AMPLE_S = 600.0
+"""For shrinking to its end, on a busy machine too."""
 _FEW = settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -64,7 +66,7 @@ def test_shrinking_leaves_what_is_shown(case: FuzzCase) -> None:
 
     if not shows(case):
         return
-    small = shrunk(case, shows, 60.0)
+    small = shrunk(case, shows, AMPLE_S)
     assert len(small.stream) == 1
     assert len(small.watermarks) == 1
     assert not small.restarts
@@ -86,7 +88,10 @@ def _without_kleene_of_two(
 def test_a_fault_is_found_shrunk_and_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     emitted: list[Found | Tally] = []
     order = Order(3, 600.0, ["plain"], (), tmp_path, tmp_path / "current")
-    with patch("tests.fuzz.checking.rows_by", _without_kleene_of_two):
+    with (
+        patch("tests.fuzz.checking.rows_by", _without_kleene_of_two),
+        patch("tests.fuzz.searching.SHRINK_SECONDS", AMPLE_S),
+    ):
         search = Search(order, emitted.append)
         number = 0
         while not emitted:

@@ -21,7 +21,7 @@ SOURCE_JARS = ("spark-sql-kafka-0-10_", "spark-token-provider-kafka-0-10_", "kaf
 HOST = "127.0.0.1"
 USER, PASSWORD = "stream", "not-to-be-told"  # of this broker alone
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-STARTED_WITHIN_S = 60.0
+STARTED_WITHIN_S = 180.0
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Clustercep:
         if self._process is not None:
             processes.stop_all([self._process])
 
-    def ask(self, path: str, method: str = "GET", timeout_s: float = 10.0) -> Answer:
+    def ask(self, path: str, method: str = "GET", timeout_s: float = 30.0) -> Answer:
         """What an endpoint answers."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:

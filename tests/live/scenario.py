@@ -43,12 +43,12 @@ from tests.live.sink import Deliveries, Delivery, listening
 
 LIVE_CONFIG = ROOT / "deploy" / "minicluster" / "live.yaml"
 COMPILED_WITHIN_S = 400.0
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 180.0
 RELOADED_WITHIN_S = 120.0
 """A reload waits for the step under way."""
 WORKLOAD_WITHIN_S = 720.0
 SETTLE_WITHIN_S = 90.0
-STOP_WITHIN_S = 30.0
+STOP_WITHIN_S = 90.0
 ASK_EVERY_S = 5.0
 ENDPOINTS = ("/-/healthy", "/-/ready", "/metrics")
 SWITCHED_OFF = "queued-data"

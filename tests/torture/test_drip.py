@@ -23,6 +23,7 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     """Limits hold as far as things end (`ends`); how long they take is for the campaign."""
     monkeypatch.setattr(tallying, "SLACK_S", 600.0)
     monkeypatch.setattr(servers, "MOST_POLLS", 20)
+    monkeypatch.setattr(packets, "PACKETS_S", 150.0)
     return Tally()
 
 

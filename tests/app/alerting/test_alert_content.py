@@ -306,7 +306,11 @@ def by_definition(matches: Sequence[FakeMatch], info: QueryInfo) -> list[tuple[A
     return sorted(told, key=repr)
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(matches=MATCHES, clauses=CLAUSES, data=st.data())
 def test_the_same_matches_give_the_same_alert(
     store: Store, matches: list[FakeMatch], clauses: Callable[[QueryInfo], QueryInfo], data: st.DataObject

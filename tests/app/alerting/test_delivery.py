@@ -215,11 +215,11 @@ def test_what_another_process_sends_again_is_picked_up_unasked(store: Store) -> 
         (given_up,) = store.failed_notifications()
         notifier = Restless(store, {"ops": endpoint_of("ops", ops, "")}, CLOCK)
         notifier.start()
-        assert notifier.drain(20)
+        assert notifier.drain(120)
         with store.transaction() as writer:
             assert writer.outbox.send_again("ops", now_ms=5_000, actor="mia").n_pending == 1
         assert hook.came(2)
-        notifier.stop(20)
+        notifier.stop(120)
     assert [key for key, _ in hook.received] == [given_up.idempotency_key] * 2
     assert [(n.status, n.n_attempts) for n in store.notifications()] == [("delivered", 1)]
 
@@ -291,13 +291,13 @@ def test_a_hanging_receiver_holds_up_nobody(store: Store) -> None:
         notifier.start()
         fill_outbox(store, [FakeMatch(1, 2)], a=slow, b=good)
         notifier.wake()
-        assert notifier._workers["b"].idle.wait(60)
+        assert notifier._workers["b"].idle.wait(120)
         assert len(fine.received) == 1
         other = FakeMatch(1_000, 2_000, key=(("task_id", "t2"),))
         fill_outbox(store, [other], a=slow, b=good)  # the store is not held either
         hanging.release.set()
         notifier.wake()
-        assert notifier.drain(60)
+        assert notifier.drain(120)
         notifier.stop()
     assert len(fine.received) == 2
     assert store.n_notifications_by_status() == {"delivered": 4}

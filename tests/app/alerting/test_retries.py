@@ -514,7 +514,11 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS, fates=st.lists(FATES, max_size=30))
 def test_order_per_alert_and_what_is_believed_under_random_failures(
     store: Store, steps: Sequence[tuple[list[tuple[str, int, int]], int, int, str]], fates: list[str]

@@ -186,7 +186,11 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS)
 def test_what_a_receiver_believes_by_labels_is_what_holds(
     any_store: Store, steps: list[tuple[list[tuple[int, int, str]], int, str]]

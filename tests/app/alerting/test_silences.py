@@ -183,7 +183,11 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS)
 def test_who_is_told_what(any_store: Store, steps: list[tuple[str, int, int]]) -> None:
     """Matches, time and people in any order: one alert, since each match overlaps the one before it."""

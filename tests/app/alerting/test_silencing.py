@@ -258,7 +258,11 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS)
 def test_after_each_step_exactly_what_a_silence_covers_is_silenced(store: Store, steps: list[tuple]) -> None:  # type: ignore[type-arg]
     """By definition: an alert is silenced when any silence whose time it is matches its labels."""

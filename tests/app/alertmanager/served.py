@@ -7,13 +7,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
 from app.alerting.recording.options import AlertingOptions
 from app.alerting.recording.recorder import Recorder
+from app.alertmanager.api import LIMITS
 from app.alertmanager.listener import Listener, listening
 from app.clock import Clock, SetClock
 from app.process.serving.http_server import Limits
@@ -26,6 +27,7 @@ TOKEN = "b" * 32
 VIEWER_TOKEN = "v" * 32
 TOKENS = f"# who may ask\nmia operator {TOKEN}\nvic viewer {VIEWER_TOKEN}\n"
 GAP_MS = 600_000
+WAIT_S = 120.0
 
 
 def infos() -> dict[str, QueryInfo]:
@@ -102,7 +104,7 @@ class Served:
         if data is not None and not request.has_header("Content-type"):
             request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
                 return Reply(answer.status, answer.read(), dict(answer.headers))
         except urllib.error.HTTPError as error:
             with error:
@@ -135,11 +137,13 @@ def served(
     clock: Clock | None = None,
     **section: Any,
 ) -> Iterator[Served]:
-    """Listening on a free port of loopback."""
+    """Listening on a free port of loopback; unless limits are given, a request may take as long as whoever asks waits:
+    a busy machine may be slow."""
     given = {"port": 0, "tokens_file": tokens_file(folder), **section}
     now, set_clock = [settings or configured()], SetClock(NOW_MS)
-    more = {} if limits is None else {"limits": limits}
-    with listening(lambda: now[0], ApiSettings.model_validate(given), store, clock or set_clock, **more) as listener:
+    limits = limits or replace(LIMITS, request_s=WAIT_S)
+    section_of = ApiSettings.model_validate(given)
+    with listening(lambda: now[0], section_of, store, clock or set_clock, limits=limits) as listener:
         yield Served(listener, store, set_clock, now)
 
 

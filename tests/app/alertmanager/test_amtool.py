@@ -21,7 +21,7 @@ from app.store import Store
 from tests.app.alertmanager.programs import Amtool, alertmanager, amtool
 from tests.app.alertmanager.served import VIEWER_TOKEN, Served, configured, fire, lost, served, slow
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_a_real_alertmanager_that_was_told_the_same_answers_the_same(
         service = alertmanager_of("test", receiver)
         snapshots = [snapshot_of(alert) for alert in here.store.alerts()]
         links = Links("http://127.0.0.1:8501")
-        service.send(service._message(snapshots, links, now_ms), "key", 30.0)
+        service.send(service._message(snapshots, links, now_ms), "key", WAIT_S)
         real = Amtool(tool.path, url, tmp_path)
         for of in (tool, real):
             of.run(

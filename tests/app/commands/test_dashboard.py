@@ -153,7 +153,8 @@ def test_what_ends_at_once_gives_its_exit_code(config: Path, monkeypatch: pytest
     told: list[str] = []
     monkeypatch.setattr("app.commands.dashboard.command", lambda *_: [sys.executable, "-c", "raise SystemExit(7)"])
     before = signal.getsignal(signal.SIGTERM)
-    assert run_dashboard(settings, config=config, port=free_port("127.0.0.1"), announce=told.append) == 7
+    with own_port() as port:
+        assert run_dashboard(settings, config=config, port=port, announce=told.append) == 7
     assert told == []
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -162,7 +163,8 @@ def test_a_dashboard_for_everybody_says_so(config: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("app.commands.dashboard.command", lambda *_: [sys.executable, "-c", ""])
     told: list[str] = []
     settings = configured(config, "dashboard: {address: 0.0.0.0}")
-    run_dashboard(settings, config=config, port=free_port("0.0.0.0"), announce=told.append)
+    with own_port() as port:
+        run_dashboard(settings, config=config, port=port, announce=told.append)
     assert "dashboard.login is off" in told[0]
 
 

@@ -149,7 +149,11 @@ def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @pytest.mark.in_turn(of=2)
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS, n=st.sampled_from(PARTS))
 def test_parts_leave_the_same_as_one_transaction(any_store: Store, steps: list[Any], n: int) -> None:
     assert_parts_leave_the_same(any_store, steps, n)
@@ -242,7 +246,11 @@ def test_small_parts_leave_the_same_as_whole_steps(tmp_path: Path, expected: dic
     assert len(expected["alerts"]) == 13
 
 
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(
     kills=st.lists(st.tuples(st.sampled_from(BOUNDARIES), st.integers(0, 5)), min_size=1, max_size=6),
     most_alerts=st.sampled_from([1, 3]),

@@ -123,7 +123,11 @@ def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, expect
             )
 
 
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(8),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.tuples(st.sampled_from(BOUNDARIES), st.integers(0, 6)), min_size=1, max_size=5))
 def test_any_series_of_kills(
     tmp_path_factory: pytest.TempPathFactory, expected: dict[str, Any], kills: list[tuple[str, int]]

@@ -129,7 +129,11 @@ def ids(alerts: Any) -> list[str]:
     return [alert.id for alert in alerts]
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(alerts=ALERTS, filters=st.lists(FILTERS, min_size=1, max_size=5))
 def test_pages_are_those_of_a_sorted_list(
     any_store: Store, alerts: list[dict[str, Any]], filters: list[AlertFilter]

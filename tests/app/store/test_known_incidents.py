@@ -91,7 +91,7 @@ def from_the_database(writer: Writer, ask: Callable[[Writer], list[Any]]) -> lis
         rows.known, rows.known_incidents = known
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     st.lists(ALERTS, min_size=len(IDS), max_size=len(IDS)),
     st.lists(PARTS, max_size=8),

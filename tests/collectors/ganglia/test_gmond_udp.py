@@ -29,7 +29,7 @@ from tests.collectors.ganglia.reports import (
 )
 from tests.collectors.positions import saved
 
-DEADLINE_S = 60
+DEADLINE_S = 180
 
 
 class Receiver:

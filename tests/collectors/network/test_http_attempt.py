@@ -27,9 +27,9 @@ from tests.slow_servers import (
 )
 
 LIMIT_S = 0.3
-AMPLE_S = 600.0
+AMPLE_S = 3_600.0
 """Longer than any test may take: what ends did not end by this limit."""
-TOOK_MORE = r"took more than 0(?:\.[0-3]\d*)? s"
+TOOK_MORE = r"took more than (?:0(?:\.[0-3]\d*)?|\d(?:\.\d+)?e-\d+) s"
 """What is left of LIMIT_S when the attempt begins; a busy machine may let some of it pass before."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -14,13 +15,15 @@ from streamlit.testing.v1 import AppTest
 from app.queries.messages import End, EndReason, QueryRequest, ResultRow, RunLimits
 from collectors.schema import event_table
 from dashboard.events.details import bound_events_frame
+from dashboard.queries import panel
 from dashboard.queries.check import OtherQueries, check_query
 from dashboard.queries.notes import notes_of_recent
 from dashboard.queries.panel import pool
-from dashboard.queries.pool import QueryRun, Snapshot
+from dashboard.queries.pool import QueryPool, QueryRun, Snapshot
 from dashboard.queries.results import as_csv, as_json_lines, job_id_of, result_frame
 from dashboard.views import editor
 from dashboard.views.editor import BLANK, MAX_FOUND, MAX_URL_CHARS, events_frame, reference_frame
+from tests.dashboard.queries.test_pool import HANGS, PRELUDE
 from tests.dashboard.query_fixtures import (
     HOSTILE,
     SLOW,
@@ -354,7 +357,12 @@ def test_a_run_can_be_stopped_and_another_takes_its_place(installation: Installa
     assert pool().n_running == 0
 
 
-def test_the_next_run_is_prepared_while_none_is_under_way(installation: Installation, prepared: list[None]) -> None:
+def test_the_next_run_is_prepared_while_none_is_under_way(
+    installation: Installation, prepared: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run lasts until it is stopped: one that ends by itself may be over before the page has been made."""
+    running = QueryPool(command=(sys.executable, "-c", f"{PRELUDE}\n{HANGS}"))
+    monkeypatch.setattr(panel, "pool", lambda: running)
     installation.log(attempts(30))
     page = view("editor", name="slow")
     n_shown = len(prepared)
@@ -362,6 +370,7 @@ def test_the_next_run_is_prepared_while_none_is_under_way(installation: Installa
     page.button(key="editor-run-button").click()
     run = run_of(rerun(page))
     assert len(prepared) == n_shown
+    run.stop()
     assert run.wait(WAIT_S)
     rerun(page)
     assert len(prepared) > n_shown

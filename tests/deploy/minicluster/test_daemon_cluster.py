@@ -162,7 +162,7 @@ def echoing(port: int, seen: list[str]) -> Iterator[None]:
         thread.start()
         yield
         listener.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(120)
 
 
 def test_through_a_relay_one_comes_from_its_address() -> None:
@@ -172,21 +172,21 @@ def test_through_a_relay_one_comes_from_its_address() -> None:
         relay = Relay("127.0.10.7", ("127.0.0.1", port))
         try:
             for text in (b"one" * 100_000, b"two"):
-                with socket.create_connection(("127.0.10.7", port), 10) as client:
+                with socket.create_connection(("127.0.10.7", port), 120) as client:
                     sender = threading.Thread(target=client.sendall, args=(text,))
                     sender.start()
                     got = b""
                     while len(got) < len(text):
                         got += client.recv(1 << 16)
-                    sender.join(10)
+                    sender.join(120)
                 assert got == text
-            waiting = socket.create_connection(("127.0.10.7", port), 10)
+            waiting = socket.create_connection(("127.0.10.7", port), 120)
         finally:
             relay.close()
         with waiting, contextlib.suppress(ConnectionResetError):
             assert waiting.recv(1) == b""
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.10.7", port), 10)
+            socket.create_connection(("127.0.10.7", port), 120)
     assert seen[:2] == ["127.0.10.7"] * 2
 
 

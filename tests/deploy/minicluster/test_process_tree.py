@@ -40,7 +40,7 @@ def child(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], float, float]
 def test_tree_counts_ended_children(child: tuple[subprocess.Popen[str], float, float]) -> None:
     process, user, system = child
     figures = measure(scan(), process.pid)
-    assert figures.user_s + figures.system_s == pytest.approx(user + system, abs=0.05)
+    assert figures.user_s + figures.system_s == pytest.approx(user + system, abs=0.1)
     assert figures.user_s + figures.system_s >= 0.35  # two burns of 0.2 s, in ticks
     assert figures.n_processes == 1
     assert figures.rss_bytes > 1_000_000

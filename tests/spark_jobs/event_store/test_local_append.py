@@ -89,7 +89,9 @@ BATCHES = st.lists(
 
 
 @given(BATCHES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 def test_any_batches_leave_what_the_rules_say(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[str, str, int, str | None]]]
 ) -> None:

@@ -144,10 +144,10 @@ def test_failures_at_the_worst_moments_lose_and_double_nothing(
         job = small_job(tmp_path, name, store, after=after)
         job = replace(job, options=replace(job.options, once=False, trigger_ms=0))
         query = job.start(spark)
-        while reached.get(timeout=200) != 20_000:
+        while reached.get(timeout=600) != 20_000:
             pass
         job.heartbeat(60_000)
-        while reached.get(timeout=200) != 55_000:
+        while reached.get(timeout=600) != 55_000:
             pass
         query.stop()
         return told

@@ -43,7 +43,7 @@ MOST_HELD = 30
 """Silences of a client that are not over: beyond these it ends one first."""
 MOST_STATEMENTS, MOST_ANSWERS = 60, 40
 """Within which a life dies."""
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 LENGTH_MS = 86_400_000
 _COLUMNS = [
     getattr(SilenceRow, name) for name in ("id", "reason", "created_by", "matchers", "until_ms", "revision", "ended_by")

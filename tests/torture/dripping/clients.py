@@ -23,7 +23,7 @@ from tests.app.process.serving.test_web import Site, site
 from tests.app.process.serving.test_write_receiver import running as receiving
 from tests.collectors.jmx.daemons import T0
 from tests.collectors.prometheus.writes import request, series
-from tests.torture.dripping.tally import ANSWER_S, Tally, Tls
+from tests.torture.dripping.tally import ANSWER_S, CONNECT_S, Tally, Tls
 from tests.torture.processes import pages
 
 
@@ -74,13 +74,13 @@ def api(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tls: 
             trusted = None if tls is None else ssl.create_default_context(cafile=str(tls[1]))
 
             def connect() -> socket.socket:
-                return socket.create_connection(running.listener.address, ANSWER_S)
+                return socket.create_connection(running.listener.address, CONNECT_S)
 
             def ask(method: str, path: str, body: bytes | None = None) -> int | str:
                 try:
                     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
                     request = urllib.request.Request(f"{running.url}{path}", body, headers, method=method)
-                    with urllib.request.urlopen(request, timeout=60, context=trusted) as answer:
+                    with urllib.request.urlopen(request, timeout=CONNECT_S, context=trusted) as answer:
                         answer.read()
                         return int(answer.status)
                 except OSError as error:
@@ -105,7 +105,7 @@ def dashboard(tally: Tally, chosen: random.Random, n_clients: int, folder: Path)
     with pages.pages(folder / "pages") as port:
 
         def connect() -> socket.socket:
-            return socket.create_connection(("127.0.0.1", port), ANSWER_S)
+            return socket.create_connection(("127.0.0.1", port), CONNECT_S)
 
         with _dripping(connect, pages.STARTS, chosen, n_clients):
             for path in ("/", "/alerts", pages.HEALTH) * 4:
@@ -135,7 +135,7 @@ def writes(tally: Tally, chosen: random.Random, n_clients: int, folder: Path, tl
     with receiving(place, **files) as running:
 
         def connect() -> socket.socket:
-            return socket.create_connection(("127.0.0.1", running.receiver.port), ANSWER_S)
+            return socket.create_connection(("127.0.0.1", running.receiver.port), CONNECT_S)
 
         n_taken = 0
         with _dripping(connect, starts, chosen, n_clients):

@@ -16,6 +16,9 @@ SLACK_S = 2.0
 MASTER_S, POLL_S = 1.0, 3.0
 ANSWER_S = 5.0
 """Within which endpoints have to answer beside so many."""
+CONNECT_S = 300.0
+"""Within which those many are connected, and after which an answer is no longer waited for: no part of what is
+tried."""
 
 Tls = tuple[ssl.SSLContext, Path]
 

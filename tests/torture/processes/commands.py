@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-MAX_S = 120.0
+MAX_S = 300.0
 """After this a process that hangs is ended, and the campaign fails."""
 
 _context = multiprocessing.get_context("forkserver")

@@ -15,8 +15,8 @@ from app.settings import Settings
 from app.store import open_store
 from tests.ports import own_port
 
-WAIT_S, N_WAITS = 0.1, 1_200
-ANSWER_S, READ_S = 60.0, 0.5
+WAIT_S, N_WAITS = 0.1, 4_000
+ANSWER_S, READ_S = 300.0, 0.5
 HEALTH = "/_stcore/health"
 
 
