@@ -88,7 +88,7 @@ def _setting(row: Row) -> tuple[object, ...]:
 def draw(rows: Iterable[Row], folder: Path = PLOTS) -> list[Path]:
     """Write the charts that have at least two points, means over seeds; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    every, paths = list(rows), []
+    every, paths = list(rows), list[Path]()
     for axis in AXES:
         charts: dict[tuple[object, ...], list[Row]] = defaultdict(list)
         for row in every:

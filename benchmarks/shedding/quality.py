@@ -170,8 +170,8 @@ def _mixed(shape: Shape, n: int, rates: tuple[float, ...]) -> list[Row]:
 def _show(rows: list[Row]) -> None:
     groups: dict[tuple[str, str, float, float, str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
-        setting = row["cost_factor"], row["rate"], row["strategy"], row["pane"]
-        groups[row["dataset"], row["shape"], *setting].append(row)
+        key = (row["dataset"], row["shape"], row["cost_factor"], row["rate"], row["strategy"], row["pane"])
+        groups[key].append(row)
     for dataset, shape in dict.fromkeys(key[:2] for key in groups):
         some = {key: found for key, found in groups.items() if key[:2] == (dataset, shape)}
         match_probability = np.mean([row["match_probability"] for found in some.values() for row in found])
