@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.measure import show
-from benchmarks.precise.plots import line_chart
+from benchmarks.plots import PLOTS, line_chart
 from benchmarks.precise.queries import N_REFERENCE_EVENTS, REFERENCES, stock_query
 from benchmarks.precise.rows import Figures, Row, quantity, rate, ratio
 
-PLOTS = Path(__file__).resolve().parents[2] / "build" / "benchmarks"
 LIMIT_S = 10.0
 """A baseline that takes longer for 100,000 events (with its start, about 2 s) is cut off."""
 

@@ -32,6 +32,8 @@ RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
 RUNS: tuple[Strategy, ...] = (RunStrategy.PSPICE, RunStrategy.RANDOM)
 WINDOWS: tuple[Strategy, ...] = tuple(WindowStrategy)
 COST_FACTORS = (1, 2, 4, 8, 12, 16)
+PANES = (0, 5, 10, 20, 50)
+"""Events before one that its utility is looked up by: gSPICE, Figure 9."""
 FIXED = 600
 """The window of ten stocks at which the rate is varied: of those here, the one with a match probability near 30 %."""
 PAPER = {
@@ -88,6 +90,13 @@ def _synthetic() -> Iterator[Row]:
     yield from _measure(disjunction("D5"), N_SYNTHETIC, rates_of(), few)
 
 
+def _by_pane() -> Iterator[Row]:
+    for shape in (sequence("D1"), negation("D1")):
+        for pane in PANES:
+            of_pane = replace(shape, name=f"{shape.name}, by pane", pane_events=pane)
+            yield from _measure(of_pane, N_SYNTHETIC, (1.4,), (EventStrategy.GSPICE_H,))
+
+
 def _cost_factor() -> Iterator[Row]:
     both = (RunStrategy.PSPICE, RunStrategy.PSPICE_WITHOUT_TIME)
     for factor in COST_FACTORS:
@@ -121,6 +130,7 @@ _PARTS = {
     "rate": _by_rate,
     "match_probability": _by_match_probability,
     "synthetic": _synthetic,
+    "pane": _by_pane,
     "cost_factor": _cost_factor,
     "shared_prefixes": _shared_prefixes,
     "any_of": _any_of,
@@ -158,21 +168,23 @@ def _mixed(shape: Shape, n: int, rates: tuple[float, ...]) -> list[Row]:
 
 
 def _show(rows: list[Row]) -> None:
-    groups: dict[tuple[str, str, float, float, str], list[Row]] = defaultdict(list)
+    groups: dict[tuple[str, str, float, float, str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["dataset"], row["shape"], row["cost_factor"], row["rate"], row["strategy"]].append(row)
+        key = (row["dataset"], row["shape"], row["cost_factor"], row["rate"], row["strategy"], row["pane"])
+        groups[key].append(row)
     for dataset, shape in dict.fromkeys(key[:2] for key in groups):
         some = {key: found for key, found in groups.items() if key[:2] == (dataset, shape)}
         match_probability = np.mean([row["match_probability"] for found in some.values() for row in found])
         show(
             f"{dataset}, {shape}: match probability {match_probability:.0%}",
             (
-                "strategy", "rate", "cost factor", "lost %", "+-", "paper", "false positives %", "dropped %",
+                "strategy", "pane", "rate", "cost factor", "lost %", "+-", "paper", "false positives %", "dropped %",
                 "latency ms", "99.9 %", "overhead %", "model s",
             ),
             [
                 [
                     key[4],
+                    "" if key[5] is None else key[5],
                     f"{key[3]:.0%}",
                     f"{key[2]:g}",
                     f"{100 * _mean(found, 'fn'):.1f}",

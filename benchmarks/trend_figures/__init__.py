@@ -14,14 +14,12 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import scale, show, size
 from benchmarks.own_process import measured as in_own_process
-from benchmarks.precise.plots import line_chart
+from benchmarks.plots import PLOTS, line_chart
 
-PLOTS = Path(__file__).resolve().parents[2] / "build" / "benchmarks"
 APPROACHES = {"engine": "clustercep", "quadratic": "GRETA", "two_step": "SASE", "shared": "CET", "flattened": "Flink"}
 """GRETA: its quadratic propagation, without our index; all of these are our own (`baselines`)."""
 KINDS: dict[str, Callable[[dict[str, Any]], float]] = {

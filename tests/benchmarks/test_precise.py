@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.own_process import MeasurementError, measured
+from benchmarks.plots import line_chart
 from benchmarks.precise.evaluation import evaluate
-from benchmarks.precise.plots import line_chart
 from benchmarks.precise.queries import REFERENCES
 from benchmarks.precise.rows import Figures, WrongMatchesError
 from benchmarks.precise.streams import StockStream, in_batches, jobs_stream, pulls_stream, stock_stream

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+PLOTS = Path(__file__).resolve().parents[1] / "build" / "benchmarks"
+"""Where charts go, beside the benchmarks' JSON."""
 Points = Sequence[tuple[float, float | None]]
 """(x, y); y is None where there is no figure: the line is broken there."""
 
@@ -18,18 +20,27 @@ _WIDTH, _HEIGHT = 620, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 150, 34, 48
 
 
-def line_chart(path: Path, title: str, x_label: str, y_label: str, lines: Mapping[str, Points]) -> None:
-    """Write a chart with a line per name; x from 0, y logarithmic. Without a single figure nothing is written."""
-    known = [(x, y) for points in lines.values() for x, y in points if y is not None and y > 0]
+def line_chart(
+    path: Path, title: str, x_label: str, y_label: str, lines: Mapping[str, Points], *, shares: bool = False
+) -> None:
+    """Write a chart with a line per name; x from 0, y logarithmic. Without a single figure nothing is written.
+
+    `shares`: of percentages, 0 among them: y linear from 0, x from the least one.
+    """
+    known = [(x, y) for points in lines.values() for x, y in points if y is not None and (y > 0 or (shares and y == 0))]
     if not known:
         return
-    x_most = max(x for x, _ in known) or 1.0
-    low = math.floor(math.log10(min(y for _, y in known)))
-    high = max(low + 1, math.ceil(math.log10(max(y for _, y in known))))
+    x_least, x_most = min(x for x, _ in known) if shares else 0.0, max(x for x, _ in known)
+    x_span = (x_most - x_least) or 1.0
+    y_most, low, high = max(y for _, y in known) or 1.0, 0, 0
+    if not shares:
+        low = math.floor(math.log10(min(y for _, y in known)))
+        high = max(low + 1, math.ceil(math.log10(y_most)))
 
     def place(x: float, y: float) -> tuple[float, float]:
         width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-        return _LEFT + width * x / x_most, _TOP + height * (high - math.log10(y)) / (high - low)
+        down = (y_most - y) / y_most if shares else (high - math.log10(y)) / (high - low)
+        return _LEFT + width * (x - x_least) / x_span, _TOP + height * down
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
@@ -38,17 +49,21 @@ def line_chart(path: Path, title: str, x_label: str, y_label: str, lines: Mappin
         _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 10, x_label, "middle"),
         f'<g transform="rotate(-90 16 {_HEIGHT / 2})">{_text(16, _HEIGHT / 2, y_label, "middle")}</g>',
     ]
-    for exponent in range(low, high + 1):
-        _, y = place(0, 10.0**exponent)
+    marks = [(y_most * tick / 4, f"{y_most * tick / 4:.3g}") for tick in range(5)]
+    if not shares:
+        marks = [(10.0**exponent, f"1e{exponent}") for exponent in range(low, high + 1)]
+    for value, label in marks:
+        _, y = place(x_least, value)
         parts.append(_line(((_LEFT, y), (_WIDTH - _RIGHT, y)), "#dddddd"))
-        parts.append(_text(_LEFT - 6, y + 4, f"1e{exponent}", "end"))
+        parts.append(_text(_LEFT - 6, y + 4, label, "end"))
     for tick in range(5):
-        x, _ = place(x_most * tick / 4, 10.0**low)
+        value = x_least + x_span * tick / 4
+        x, _ = place(value, y_most)
         parts.append(_line(((x, _HEIGHT - _BOTTOM), (x, _HEIGHT - _BOTTOM + 4)), "#333333"))
-        parts.append(_text(x, _HEIGHT - _BOTTOM + 18, f"{x_most * tick / 4:.3g}", "middle"))
+        parts.append(_text(x, _HEIGHT - _BOTTOM + 18, f"{value:.3g}", "middle"))
     for number, (name, points) in enumerate(lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
-        for piece in _pieces(points):
+        for piece in _pieces(points, has_zeros=shares):
             placed = [place(*point) for point in piece]
             parts.append(_line(placed, colour, width=2))
             parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in placed]
@@ -58,11 +73,11 @@ def line_chart(path: Path, title: str, x_label: str, y_label: str, lines: Mappin
     path.write_text("\n".join([*parts, "</svg>"]) + "\n", encoding="utf-8")
 
 
-def _pieces(points: Points) -> list[list[tuple[float, float]]]:
+def _pieces(points: Points, has_zeros: bool) -> list[list[tuple[float, float]]]:
     """The stretches of a line that have figures."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for x, y in sorted(points, key=lambda point: point[0]):
-        if y is None or y <= 0:
+        if y is None or y < 0 or (y == 0 and not has_zeros):
             pieces.append([])
         else:
             pieces[-1].append((x, y))
@@ -78,4 +93,4 @@ def _text(x: float, y: float, text: str, anchor: str, size: int = 12) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(text)}</text>'
 
 
-__all__ = ["Points", "line_chart"]
+__all__ = ["PLOTS", "Points", "line_chart"]
