@@ -94,6 +94,8 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     made.query("times", TIMES)
     (tmp_path / "queries" / "RUNBOOK.md").write_text(RUNBOOK, encoding="utf-8")
     monkeypatch.setenv("CLUSTERCEP_CONFIG", str(tmp_path / "config.yaml"))
+    # What runs a query gives way to all else: on a busy machine it may take minutes to start.
+    monkeypatch.setenv("CLUSTERCEP__DASHBOARD__QUERY_TIMEOUT", "10 min")
     monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
     placed(tmp_path / "data" / "clustercep.db")
     return made

@@ -22,7 +22,7 @@ from dashboard.queries.pool import (
 
 REQUEST = QueryRequest("PATTERN", {}, 0, 1)
 LIMITS = RunLimits(max_events=10, timeout_ms=60_000)
-WAIT_S = 180.0
+WAIT_S = 600.0
 
 PRELUDE = """
 import json, os, signal, sys

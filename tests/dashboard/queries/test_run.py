@@ -58,7 +58,7 @@ COMPILED_ANY = QueryScope(
 )
 COMPILED_RUNS = QueryScope(strategies=(NEXT, PARTITION, STRICT), having=True)
 
-LIMITS = RunLimits(max_events=10_000, timeout_ms=60_000)
+LIMITS = RunLimits(max_events=10_000, timeout_ms=600_000)
 SETTINGS = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 MAPS = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_next_match { [attempt_id] } WITHIN 1 hour RETURN a.attempt_id"

@@ -28,7 +28,7 @@ WITHIN  10 s SLIDE 5 s
 HAVING  COUNT(*) >= :least
 RETURN  host, COUNT(*) AS n_rising, MAX(m.period_ms) AS longest_ms
 """
-LIMITS = RunLimits(max_events=10_000, timeout_ms=60_000)
+LIMITS = RunLimits(max_events=10_000, timeout_ms=600_000)
 
 
 def ends(hosts: dict[str, list[int]], every_ms: int = 1_000) -> EventBatch:

@@ -46,7 +46,7 @@ OF_THE_ORACLE = """PATTERN (MapStart a OR JobStart b){2,3}
 WHERE partition_contiguity { [job_id] AND [task_id] } WITHIN 1 s"""
 """No runtime but the oracle evaluates it."""
 
-WAIT_S = 180.0
+WAIT_S = 600.0
 
 
 def typed(page: AppTest, text: str, *, run: bool = False) -> AppTest:
