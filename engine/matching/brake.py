@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,40 +58,30 @@ class Brake:
         self._accounts.append(account)
         return account
 
-    @contextmanager
-    def step(self, n_events: int, n_kept: int) -> Iterator[None]:
+    def step(self, n_events: int, n_kept: int) -> _Step:
         """Within it the calling thread evaluates so many new events, beside those that it has kept."""
+        return _Step(self, n_events, n_kept)
+
+    def handing_over(self, n_rows: int) -> _HandingOver:
+        """Within it somebody else does something with so many rows: that is not this runtime's time."""
+        return _HandingOver(self._running, self._times * _SECONDS_PER_ROW * n_rows)
+
+    def _begin(self, n_events: int, n_kept: int) -> _Running | None:
         if self._running is not None or runs_as_python():
-            yield
-            return
+            return None
         added_s = SECONDS_PER_STEP + SECONDS_PER_EVENT * n_events
         most_s = SECONDS + SECONDS_PER_EVENT * (n_events + n_kept)
         self.left_s = min(max(self.left_s, 0.0) + self._times * added_s, self._times * most_s)
         running = self._running = _Running(self, self.left_s)
         _WATCH.add(running)
-        try:
-            yield
-        finally:
-            _WATCH.remove(running)
-            self._running = None
-            self.left_s = running.left_s
-            if running.is_over:
-                self.release()
+        return running
 
-    @contextmanager
-    def handing_over(self, n_rows: int) -> Iterator[None]:
-        """Within it somebody else does something with so many rows: that is not this runtime's time."""
-        running = self._running
-        if running is None:
-            yield
-            return
-        before_s = running.left_s
-        running.is_paused = True
-        try:
-            yield
-        finally:
-            running.add(before_s - running.left_s + self._times * _SECONDS_PER_ROW * n_rows)
-            running.is_paused = False
+    def _end(self, running: _Running) -> None:
+        _WATCH.remove(running)
+        self._running = None
+        self.left_s = running.left_s
+        if running.is_over:
+            self.release()
 
     def empty(self) -> None:
         """Until the end of the step no search goes on. A kernel may write what it had left over it: done again."""
@@ -103,6 +92,46 @@ class Brake:
         """After `empty`: searches go on with what is paid in from now on."""
         for account in self._accounts:
             account.release()
+
+
+class _Step:
+    """See `Brake.step`. Entered and left once per batch and query: a generator in its place takes several times as
+    long."""
+
+    __slots__ = ("_brake", "_of", "_running")
+
+    def __init__(self, brake: Brake, n_events: int, n_kept: int) -> None:
+        self._brake = brake
+        self._of = n_events, n_kept
+        self._running: _Running | None = None
+
+    def __enter__(self) -> None:
+        self._running = self._brake._begin(*self._of)
+
+    def __exit__(self, *_raised: object) -> None:
+        if self._running is not None:
+            self._brake._end(self._running)
+
+
+class _HandingOver:
+    """See `Brake.handing_over`."""
+
+    __slots__ = ("_added_s", "_before_s", "_running")
+
+    def __init__(self, running: _Running | None, added_s: float) -> None:
+        self._running = running
+        self._added_s = added_s
+        self._before_s = 0.0
+
+    def __enter__(self) -> None:
+        if self._running is not None:
+            self._before_s = self._running.left_s
+            self._running.is_paused = True
+
+    def __exit__(self, *_raised: object) -> None:
+        if self._running is not None:
+            self._running.add(self._before_s - self._running.left_s + self._added_s)
+            self._running.is_paused = False
 
 
 class _Running:

@@ -14,6 +14,7 @@ from engine.kernels.compile.processes import CompiledKernels
 from engine.kernels.compile.uncompiled import run_compiled
 from engine.kernels.shedding.trees import LEAF
 from engine.matching.output.match_row import MatchRow
+from engine.matching.output.reading.arrow import coded
 from engine.matching.output.rows import RowBlock
 from engine.runtime.compiling import compiling_beside
 from engine.runtime.engine import Engine
@@ -25,6 +26,7 @@ from engine.shedding.events.forest import Forest, ForestUtilities
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.overload.detector import Bound, OverloadDetector
+from engine.stream.event_ids import IdColumn
 from engine.stream.interner import is_one_text
 
 _SCHEMA = EventSchema.of(
@@ -126,6 +128,7 @@ def _call_kernels() -> None:
     _read(trends.process(EventBatch.empty(), FOREVER_MS))
     _call_shedding()
     is_one_text(pa.array(["A", "A"]))  # as where all events of a batch have one type
+    coded(IdColumn(pa.array(["A", "B", "C", "D"])), np.array([0, 3]))  # as where few of a batch's events are in matches
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
         shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
         _read(shared.process(_events(40, width_ms), FOREVER_MS))

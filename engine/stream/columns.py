@@ -26,6 +26,7 @@ from engine.stream.texts import Texts
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 _MOST_AGAIN = 1 << 18
+_ZEROS = [np.zeros(0, np.int32)]
 """Doubles of columns of which the memory is used again by the next batch: more are not kept for it."""
 
 
@@ -44,6 +45,16 @@ def _one_at_a_time(
             return method(stream, *args, **keywords)
 
     return locked
+
+
+def _zeros(n: int) -> Int32Array:
+    """Codes of events that all have the first type, (n,), the same memory each time: nobody writes to it."""
+    zeros = _ZEROS[0]
+    if len(zeros) < n:
+        zeros = np.zeros(n, np.int32)
+        if n <= _MOST_AGAIN:
+            _ZEROS[0] = zeros
+    return zeros[:n]
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,19 +334,24 @@ class StreamColumns:
             found = self._partition_lists[key, types] = PartitionLists(partitions, first, following, n_rows)
         return found
 
-    @_one_at_a_time
     def stacked(self, names: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Float64Array:
         """Attributes of all rows, of the given types, (n_names, n)."""
+        found = self._stacked.get(names)  # is there when it is filled: no lock is needed to see it
+        return self._stack(names, kinds) if found is None else found
+
+    @_one_at_a_time
+    def _stack(self, names: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Float64Array:
         found = self._stacked.get(names)
         if found is None:
-            found = self._stacked[names] = self._doubles(len(names), len(self))
+            found = self._doubles(len(names), len(self))
             for name, row in zip(names, found, strict=True):
                 known = self._columns.get(name)
                 if known is None:
-                    self._columns[name] = row
                     self._decode(name, AttributeType.INT if name == TIME_ATTRIBUTE else kinds[name], row)
+                    self._columns[name] = row
                 else:
                     row[:] = known
+            self._stacked[names] = found
         return found
 
     def type_index(self, types: Sequence[str], rows: Int64Array | None = None) -> Int64Array:
@@ -359,7 +375,7 @@ class StreamColumns:
         if self._types is None:
             texts = self.batch.strings("type")
             if is_one_text(texts):
-                self._type_codes, self._type_counts = np.zeros(len(self), np.int32), np.full(1, len(self))
+                self._type_codes, self._type_counts = _zeros(len(self)), np.array([len(self)])
                 self._types = (texts[0].as_py(),)
                 return self._types
             names, self._type_counts, self._type_codes = Texts(texts).numbered(None, self._codes())
@@ -374,13 +390,18 @@ class StreamColumns:
             self._type_texts = Texts(self.batch.strings("type"))
         return self._type_texts
 
-    @_one_at_a_time
     def column(self, name: str, kind: AttributeType) -> Float64Array:
         """An attribute of all rows as doubles, (n,); NaN where it is absent."""
+        found = self._columns.get(name)  # as in `stacked`
+        return self._decoded(name, kind) if found is None else found
+
+    @_one_at_a_time
+    def _decoded(self, name: str, kind: AttributeType) -> Float64Array:
         found = self._columns.get(name)
         if found is None:
-            found = self._columns[name] = self._doubles(len(self))
+            found = self._doubles(len(self))
             self._decode(name, kind, found)
+            self._columns[name] = found
         return found
 
     def is_complete(self, name: str) -> bool:

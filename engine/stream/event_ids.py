@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import Int64Array
-from engine.stream.values import column_of
+from engine.stream.values import texts_at
 
 _MOST_BATCHES = 16
 """Batches whose ids may be held for the sake of a few of their events."""
@@ -42,16 +42,16 @@ class _Chosen:
     def some(self, positions: Int64Array) -> pa.Array:
         """The ids at some positions."""
         if self._found is not None:
-            return self._found.take(column_of(positions))
+            return texts_at(self._found, positions)
         ids, rows = self._of_batch
-        return ids.take(column_of(rows[positions]))
+        return texts_at(ids, rows[positions])
 
     def array(self) -> pa.Array:
         """The ids."""
         found = self._found
         if found is None:
             ids, rows = self._of_batch
-            found = self._found = ids.take(column_of(rows))
+            found = self._found = texts_at(ids, rows)
             self._of_batch = found, _NO_ROWS  # the batch is not held any longer
         return found
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import AttributeType, Float64Array, Int64Array, Value
+from engine.kernels.columns.gathered import begin_texts, copy_texts
 from engine.kernels.columns.lists import number_rows, whole_numbers
 from engine.kernels.columns.partitions import BROADCAST
 from engine.stream.interner import KnownTexts
@@ -22,6 +23,12 @@ _ARROW_TYPES = {
     for kind, arrow in ((np.int32, pa.int32()), (np.int64, pa.int64()), (np.float64, pa.float64()))
 }
 IntArray = npt.NDArray[np.int32]
+_TEXTS_TYPE = pa.string()
+_NOTHING = pa.struct([])
+_MOST_TEXTS = 2048
+_MOST_BYTES = 1 << 15
+_NOWHERE = np.zeros(1, np.int32)
+_NO_BYTES = np.empty(0, np.uint8)
 
 
 def typed_value(strings: KnownTexts, number: float, kind: AttributeType) -> Value:
@@ -37,7 +44,30 @@ def column_of(numbers: IntArray | Int64Array | Float64Array) -> pa.Array:
     """A column (n,) without NULL; it shares the memory where that lies together. What `pa.array` asks of an array, of
     pandas among others, takes longer than the rows of a small block."""
     memory = pa.py_buffer(np.ascontiguousarray(numbers))
-    return pa.Array.from_buffers(_ARROW_TYPES[numbers.dtype.char], len(numbers), [None, memory])
+    return pa.Array.from_buffers(_ARROW_TYPES[numbers.dtype.char], len(numbers), [None, memory], 0)
+
+
+def texts_at(texts: pa.Array, rows: Int64Array) -> pa.Array:
+    """The texts at these positions, (n,). What `take` does before it begins takes longer than a few short texts do."""
+    if texts.null_count or texts.type != _TEXTS_TYPE or len(rows) > _MOST_TEXTS:
+        return texts.take(column_of(rows))
+    offsets, given = text_memory(texts)
+    begins = np.empty(len(rows) + 1, np.int32)
+    n_bytes = begin_texts(offsets, rows, begins)
+    if n_bytes > _MOST_BYTES:
+        return texts.take(column_of(rows))  # a text at a time, in place of a byte
+    copied = np.empty(n_bytes, np.uint8)
+    copy_texts(offsets, given, rows, begins, copied)
+    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(begins), pa.py_buffer(copied), None, 0)
+
+
+def text_memory(texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
+    """Where each text begins, and after the last one, int32 (n + 1,), and the bytes, uint8; both read-only."""
+    _, begins, given = texts.buffers()
+    offsets = np.frombuffer(begins, np.int32, len(texts) + 1, texts.offset * 4) if len(texts) else _NOWHERE
+    data = _NO_BYTES if given is None or not given.size else np.frombuffer(given, np.uint8)
+    offsets.flags.writeable = data.flags.writeable = False  # kernels are compiled for arrays that are not
+    return offsets, data
 
 
 def keys_as_arrow(
@@ -62,7 +92,7 @@ def numbers_as_arrow(
 ) -> pa.Array:
     """Doubles (n, width) as what they stand for: a struct with a field per name. NULL is not finite."""
     if not names:
-        return pa.Array.from_buffers(pa.struct([]), len(numbers), [None])
+        return pa.Array.from_buffers(_NOTHING, len(numbers), [None], 0)
     columns = (np.ascontiguousarray(numbers[:, k]) for k in range(len(kinds)))
     return pa.StructArray.from_arrays(
         [_AS_ARROW[kind](strings, column) for kind, column in zip(kinds, columns, strict=True)], list(names)
@@ -124,4 +154,12 @@ def with_own_memory(table: pa.Table) -> pa.Table:
 _AS_ARROW = {AttributeType.INT: _ints, AttributeType.FLOAT: _floats, AttributeType.STRING: _texts}
 
 
-__all__ = ["column_of", "keys_as_arrow", "numbers_as_arrow", "typed_value", "with_own_memory"]
+__all__ = [
+    "column_of",
+    "keys_as_arrow",
+    "numbers_as_arrow",
+    "text_memory",
+    "texts_at",
+    "typed_value",
+    "with_own_memory",
+]

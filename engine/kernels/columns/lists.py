@@ -31,12 +31,24 @@ def number_rows(rows, low, number_of, codes, distinct, n_distinct):
 
 
 @leaf
-def span_of(rows):
-    """The least and the greatest of rows, int64 (m,), m > 0."""
-    low = high = rows[0]
+def number_both(rows, others, low, number_of, codes, other_codes, distinct):
+    """As `number_rows`, of two groups, none of which has a number yet: int64 (m,) each, codes int32 (m,)."""
+    n_distinct = number_rows(rows, low, number_of, codes, distinct, 0)
+    return number_rows(others, low, number_of, other_codes, distinct, n_distinct)
+
+
+@leaf
+def span_of(rows, others):
+    """The least and the greatest of two groups of rows, int64 (m,) each; 0 and -1 where both are empty."""
+    if rows.shape[0] == 0 and others.shape[0] == 0:
+        return 0, -1
+    low = high = rows[0] if rows.shape[0] > 0 else others[0]
     for k in range(rows.shape[0]):
         low = min(low, rows[k])
         high = max(high, rows[k])
+    for k in range(others.shape[0]):
+        low = min(low, others[k])
+        high = max(high, others[k])
     return low, high
 
 
@@ -90,4 +102,4 @@ def split_by_step(bounds, steps, codes, offsets, starts, position, split):
             position[step] += 1
 
 
-__all__ = ["count_by_step", "number_rows", "span_of", "split_by_step", "whole_numbers"]
+__all__ = ["count_by_step", "number_both", "number_rows", "span_of", "split_by_step", "whole_numbers"]

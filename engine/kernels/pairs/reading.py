@@ -6,27 +6,20 @@ from engine.kernels.compile.ways import leaf
 
 
 @leaf
-def of_pairs(match_pair, pairs, pair_lo_ms, pair_hi_ms, partition, first_ms, last_ms):
-    """What precise matches have from their pairs: partition, first_ms, last_ms int64 (n,).
-
-    match_pair: int32 (n,). pairs: int64 (n_pairs, >= 3); pair_lo_ms, pair_hi_ms: int64 (n_pairs,).
-    """
-    for k in range(match_pair.shape[0]):
-        pair = match_pair[k]
-        partition[k] = pairs[pair, 2]
-        first_ms[k] = pair_lo_ms[pair]
-        last_ms[k] = pair_hi_ms[pair]
-
-
-@leaf
-def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, most, depth, offsets):
-    """Where the Kleene events of each match begin: offsets int32 (n + 1,), filled unless there are more than `most`.
+def list_lengths(
+    node_parent, match_node, match_pair, pairs, pair_lo_ms, pair_hi_ms, n_single, most, depth, offsets, partition,
+    times_ms,
+):  # fmt: skip
+    """Where the Kleene events of each match begin: offsets int32 (n + 1,), filled unless there are more than `most`;
+    and what precise matches have from their pairs: partition int64 (n,), times_ms int64 (2, n), of the first event and
+    of the last, filled.
 
     Returns the length of the longest path, and how many events there are.
 
     node_parent: int32 (n_nodes,), a node after the one before it, -1 for none; depth: int32 (n_nodes,), filled, of a
-    root 1. match_node, match_pair: int32 (n,). ends_apart: bool (n_pairs,), whether the last event of a pair comes
-    after the path. n_single: events of a match that are not of the Kleene component.
+    root 1. match_node, match_pair: int32 (n,). pairs: int64 (n_pairs, >= 3); pair_lo_ms, pair_hi_ms: int64 (n_pairs,).
+    The last event of a pair comes after the path where it is not the first one. n_single: events of a match that are
+    not of the Kleene component.
     """
     longest, n_members = 0, 0
     for node in range(node_parent.shape[0]):
@@ -35,7 +28,11 @@ def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, most
         longest = max(longest, depth[node])
     offsets[0] = 0
     for k in range(match_node.shape[0]):
-        length = 1 if ends_apart[match_pair[k]] else 0
+        pair = match_pair[k]
+        partition[k] = pairs[pair, 2]
+        times_ms[0, k] = pair_lo_ms[pair]
+        times_ms[1, k] = pair_hi_ms[pair]
+        length = 1 if pairs[pair, 0] != pairs[pair, 1] else 0
         if match_node[k] >= 0:
             length += depth[match_node[k]]
         n_members += length - n_single
@@ -46,7 +43,7 @@ def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, most
 
 @leaf
 def fill_lists(
-    node_parent, node_code, depth, match_node, match_pair, ends_apart, last_code, kleene, n_after, offsets, path, codes,
+    node_parent, node_code, depth, match_node, match_pair, pairs, last_code, kleene, n_after, offsets, path, codes,
     members, singles,
 ):  # fmt: skip
     """The events of each match: members int32 (m,), those of the Kleene component, and singles int32 (n_steps, n).
@@ -55,7 +52,7 @@ def fill_lists(
     path, codes: int32 (longest + 2,), scratch: the nodes of the match before and what they stand for, by depth.
     Others as `list_lengths` has them.
 
-    node_parent, depth: int32 (n_nodes,). match_node, match_pair: int32 (n,). ends_apart: bool (n_pairs,). offsets:
+    node_parent, depth: int32 (n_nodes,). match_node, match_pair: int32 (n,). pairs: int64 (n_pairs, >= 3). offsets:
     int32 (n + 1,).
     """
     n_known = 0  # nodes of `path` that are one another's parents
@@ -69,8 +66,9 @@ def fill_lists(
             node = node_parent[node]
             at -= 1
         n_known = length
-        if ends_apart[match_pair[k]]:
-            codes[length] = last_code[match_pair[k]]
+        pair = match_pair[k]
+        if pairs[pair, 0] != pairs[pair, 1]:
+            codes[length] = last_code[pair]
             length += 1
         for position in range(kleene):
             singles[position, k] = codes[position]
@@ -81,4 +79,4 @@ def fill_lists(
             singles[kleene + 1 + position, k] = codes[length - n_after + position]
 
 
-__all__ = ["fill_lists", "list_lengths", "of_pairs"]
+__all__ = ["fill_lists", "list_lengths"]

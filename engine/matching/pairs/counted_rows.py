@@ -117,7 +117,7 @@ class PairBlock(ChunkedRows, Generic[C]):
         c, order, source = self.columns, self.order, self.source
         bounds, rows, steps = self._shown(order)
         used_bounds, used, used_steps = self._used(order) if self.collapsed else (bounds, rows[:0], steps[:0])
-        dictionary, (codes, used_codes) = coded(source.known, rows, used)
+        dictionary, codes, used_codes = coded(source.known, rows, used)
         names = [step.variable for step in self.plan.steps]
         columns = {
             "key": source.keys_as_arrow(c.pairs[order, 2]),

@@ -105,7 +105,7 @@ class ListedBlock(OneByOne):
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         offsets, rows, steps = self.chains
-        dictionary, (codes,) = coded(self.source.known, rows)
+        dictionary, codes, _ = coded(self.source.known, rows)
         columns = {
             "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
             "first_lo_ms": column_of(self.first_lo_ms[self.match_pair]),

@@ -75,7 +75,7 @@ class RunRows(ChunkedRows):
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         histories, source = self._histories, self._source
         listed = histories.listed()
-        dictionary, (codes,) = coded(source.known, listed.rows)
+        dictionary, codes, _ = coded(source.known, listed.rows)
         columns = {
             "key": source.keys_as_arrow(listed.partition),
             "first_lo_ms": column_of(histories.first_ms),

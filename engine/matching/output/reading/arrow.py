@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.columns.lists import count_by_step, number_rows, span_of, split_by_step
+from engine.kernels.columns.lists import count_by_step, number_both, span_of, split_by_step
 from engine.stream.event_ids import IdColumn
-from engine.stream.values import column_of
+from engine.stream.values import column_of, texts_at
 
 Int32Array = npt.NDArray[np.int32]
 IntArray = TypeVar("IntArray", Int32Array, Int64Array)
@@ -23,6 +23,7 @@ IDS = pa.dictionary(pa.int32(), pa.string())
 """Of the ids in a list: an event may be in millions of matches."""
 
 _LISTS = pa.list_(IDS)
+_NO_ROWS: Int64Array = np.empty(0, np.int64)
 MOST_IN_LIST = 2**31 - 1
 """Ids in all lists of a column; beyond it the column is one of large lists."""
 _FEW_BYTES = 1 << 16
@@ -34,39 +35,36 @@ _SPARSE = 16
 """Rows that lie so far apart, in a span as long as that, are sorted rather than marked in it."""
 
 
-def coded(ids: IdColumn, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
-    """The ids of the rows in all groups, each once, and for each group (m,) the positions of its rows' ids among them.
+def coded(ids: IdColumn, rows: Int64Array, others: Int64Array = _NO_ROWS) -> tuple[pa.Array, Int32Array, Int32Array]:
+    """The ids of the rows in both groups, each once, and for each group (m,) the positions of its rows' ids among them.
 
     Where so many stand so close together, these are all ids from the first to the last one: nothing is looked up.
     """
-    spans = [span_of(rows) for rows in groups if len(rows)] or [(0, -1)]
-    low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-    n = sum(map(len, groups))
+    low, high = span_of(rows, others)
+    n = len(rows) + len(others)
     if high - low < n:
-        found = [capacity_for(np.int32, len(rows)) for rows in groups]
-        for rows, codes in zip(groups, found, strict=True):
-            np.subtract(rows, low, out=codes, casting="unsafe")  # small: the span is less than the rows
-        return ids.between(low, high + 1), found
+        codes, other_codes = capacity_for(np.int32, len(rows)), capacity_for(np.int32, len(others))
+        np.subtract(rows, low, out=codes, casting="unsafe")  # small: the span is less than the rows
+        np.subtract(others, low, out=other_codes, casting="unsafe")
+        return ids.between(low, high + 1), codes, other_codes
     if high - low < _MOST_SPAN or high - low < _SPARSE * n:
         number_of = np.full(high - low + 1, -1, np.int32)
-        distinct, n_distinct = np.empty(min(len(number_of), n), np.int64), 0
-        found = [capacity_for(np.int32, len(rows)) for rows in groups]
-        for rows, codes in zip(groups, found, strict=True):
-            n_distinct = number_rows(rows, low, number_of, codes, distinct, n_distinct)
-        distinct = distinct[:n_distinct]
+        distinct = np.empty(min(len(number_of), n), np.int64)
+        codes, other_codes = capacity_for(np.int32, len(rows)), capacity_for(np.int32, len(others))
+        distinct = distinct[: number_both(rows, others, low, number_of, codes, other_codes, distinct)]
     else:
-        distinct, positions = np.unique(np.concatenate(groups), return_inverse=True)
-        found = np.split(positions.astype(np.int32), np.cumsum([len(rows) for rows in groups[:-1]]))
+        distinct, positions = np.unique(np.concatenate((rows, others)), return_inverse=True)
+        codes, other_codes = np.split(positions.astype(np.int32), [len(rows)])
     if high - low < _FEW_TOGETHER:
-        return ids.between(low, high + 1).take(column_of(distinct - low)), found
+        return texts_at(ids.between(low, high + 1), distinct - low), codes, other_codes
     whole = ids.whole()
     texts = (whole.chunk(0) if whole.num_chunks == 1 else whole).take(column_of(distinct))
-    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, found
+    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, codes, other_codes
 
 
 def id_lists(dictionary: pa.Array, offsets: Int64Array | Int32Array, codes: Int32Array) -> pa.Array:
     """A list per row: list k has the ids dictionary[codes[offsets[k] : offsets[k + 1]]]."""
-    values = pa.DictionaryArray.from_arrays(column_of(codes), dictionary, safe=False)
+    values = _coded_texts(dictionary, codes)
     if offsets[-1] > MOST_IN_LIST:
         return pa.LargeListArray.from_arrays(column_of(offsets), values)
     memory = pa.py_buffer(np.ascontiguousarray(offsets, np.int32))
@@ -75,9 +73,13 @@ def id_lists(dictionary: pa.Array, offsets: Int64Array | Int32Array, codes: Int3
 
 def id_each(dictionary: pa.Array, codes: Int32Array) -> pa.Array:
     """A list of one id per row: dictionary[codes[k]]."""
-    values = pa.DictionaryArray.from_arrays(column_of(codes), dictionary, safe=False)
-    positions = _POSITIONS.first(len(codes) + 1).buffers()[1]
-    return pa.Array.from_buffers(_LISTS, len(codes), [None, positions], children=[values])
+    positions = _POSITIONS.memory(len(codes) + 1)
+    return pa.Array.from_buffers(_LISTS, len(codes), [None, positions], children=[_coded_texts(dictionary, codes)])
+
+
+def _coded_texts(dictionary: pa.Array, codes: Int32Array) -> pa.Array:
+    memory = pa.py_buffer(np.ascontiguousarray(codes, np.int32))
+    return pa.DictionaryArray.from_buffers(IDS, len(codes), [None, memory], dictionary, 0)
 
 
 def certainty(n: int) -> pa.Array:
@@ -97,21 +99,28 @@ def capacity_for(kind: type[Numbers], *shape: int) -> npt.NDArray[Numbers]:
 class _Constant:
     """A column of which every block has the beginning: made once, and anew when a longer one is asked for."""
 
-    def __init__(self, make: Callable[[int], Int32Array | Float64Array]) -> None:
+    def __init__(self, kind: pa.DataType, make: Callable[[int], Int32Array | Float64Array]) -> None:
+        self._kind = kind
         self._make = make
-        self._column = column_of(make(0))
+        self._made = 0, pa.py_buffer(make(0))
+
+    def memory(self, n: int) -> pa.Buffer:
+        """What holds n entries and perhaps more."""
+        length, memory = self._made
+        if length < n:
+            length = max(n, min(2 * n, _MOST_CONSTANT))
+            memory = pa.py_buffer(self._make(length))
+            if length <= _MOST_CONSTANT:
+                self._made = length, memory
+        return memory
 
     def first(self, n: int) -> pa.Array:
-        column = self._column
-        if len(column) < n:
-            column = column_of(self._make(max(n, min(2 * n, _MOST_CONSTANT))))
-            if len(column) <= _MOST_CONSTANT:
-                self._column = column
-        return column.slice(0, n)
+        """n entries."""
+        return pa.Array.from_buffers(self._kind, n, [None, self.memory(n)], 0)
 
 
-_POSITIONS = _Constant(lambda n: np.arange(n, dtype=np.int32))
-_ONES = _Constant(np.ones)
+_POSITIONS = _Constant(pa.int32(), lambda n: np.arange(n, dtype=np.int32))
+_ONES = _Constant(pa.float64(), np.ones)
 
 
 def lists_by_step(

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.events import BoolArray, Float64Array, Int64Array, Value
+from engine.events import Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
-from engine.kernels.pairs.reading import fill_lists, list_lengths, of_pairs
+from engine.kernels.pairs.reading import fill_lists, list_lengths
 from engine.matching.output.match_row import MatchRow
 from engine.matching.output.reading.arrow import (
     MOST_IN_LIST,
@@ -106,14 +106,8 @@ class MatchBlock(OneByOne):
     @cached_property
     def match_last(self) -> Int64Array:
         """The last event of each match, int64 (n,); -1 where the path to its node ends in it."""
-        lasts = np.where(self._ends_apart, self.pairs[:, 1], -1)
+        lasts = np.where(self.pairs[:, 0] != self.pairs[:, 1], self.pairs[:, 1], -1)
         found: Int64Array = lasts[self.match_pair]
-        return found
-
-    @cached_property
-    def _ends_apart(self) -> BoolArray:
-        """Of which pairs the last event is another one than the first: bool (n_pairs,)."""
-        found: BoolArray = self.pairs[:, 0] != self.pairs[:, 1]
         return found
 
     @cached_property
@@ -134,18 +128,17 @@ class MatchBlock(OneByOne):
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         n = len(self)
         depth, offsets = np.empty(len(self.node_parent), np.int32), capacity_for(np.int32, n + 1)
-        n_single = self.plan.n_steps - 1
+        partition, times_ms = capacity_for(np.int64, n), capacity_for(np.int64, 2, n)
         longest, n_members = list_lengths(
-            self.node_parent, self.match_node, self.match_pair, self._ends_apart, n_single, MOST_IN_LIST, depth, offsets
+            self.node_parent, self.match_node, self.match_pair, self.pairs, self.pair_lo_ms, self.pair_hi_ms,
+            self.plan.n_steps - 1, MOST_IN_LIST, depth, offsets, partition, times_ms,
         )  # fmt: skip
         if n_members > MOST_IN_LIST:
             return pa.concat_tables([self.chosen(slice(n // 2)).to_arrow(), self.chosen(slice(n // 2, n)).to_arrow()])
-        partition, first_ms, last_ms = (capacity_for(np.int64, n) for _ in range(3))
-        of_pairs(self.match_pair, self.pairs, self.pair_lo_ms, self.pair_hi_ms, partition, first_ms, last_ms)
         columns = {
             "key": self.source.keys_as_arrow(partition),
-            "first_lo_ms": column_of(first_ms),
-            "last_hi_ms": column_of(last_ms),
+            "first_lo_ms": column_of(times_ms[0]),
+            "last_hi_ms": column_of(times_ms[1]),
             "bindings": self._bindings(depth, longest, offsets),
             "confidence": certainty(n),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
@@ -156,11 +149,11 @@ class MatchBlock(OneByOne):
         """The ids by variable, as a struct of lists; the others as `list_lengths` has them."""
         n, n_steps, kleene = len(self), self.plan.n_steps, self.kleene
         lasts = np.ascontiguousarray(self.pairs[:, 1])
-        dictionary, (node_code, last_code) = coded(self.source.known, self.node_row, lasts)
+        dictionary, node_code, last_code = coded(self.source.known, self.node_row, lasts)
         path, codes = np.empty((2, longest + 2), np.int32)
         members, singles = capacity_for(np.int32, int(offsets[-1])), capacity_for(np.int32, n_steps, n)
         fill_lists(
-            self.node_parent, node_code, depth, self.match_node, self.match_pair, self._ends_apart, last_code, kleene,
+            self.node_parent, node_code, depth, self.match_node, self.match_pair, self.pairs, last_code, kleene,
             n_steps - 1 - kleene, offsets, path, codes, members, singles,
         )  # fmt: skip
         arrays = [

@@ -180,10 +180,10 @@ def id_column(*batches: str) -> IdColumn:
 
 def test_ids_are_told_once() -> None:
     ids = id_column("ab", "cd", "efgh")
-    dictionary, (mine, its) = coded(ids, np.array([7, 1, 7]), np.array([2, 1]))
+    dictionary, mine, its = coded(ids, np.array([7, 1, 7]), np.array([2, 1]))
     assert dictionary.to_pylist() == ["h", "b", "c"]
     assert (mine.tolist(), its.tolist()) == ([0, 1, 0], [2, 1])
-    dictionary, (mine, its) = coded(ids, np.array([3, 1, 3]), np.array([2, 1]))  # together: as they stand
+    dictionary, mine, its = coded(ids, np.array([3, 1, 3]), np.array([2, 1]))  # together: as they stand
     assert dictionary.to_pylist() == ["b", "c", "d"]
     assert (mine.tolist(), its.tolist()) == ([2, 0, 2], [1, 0])
     lists = id_lists(dictionary, np.array([0, 1, 1, 3]), mine)
@@ -192,9 +192,9 @@ def test_ids_are_told_once() -> None:
     for n in (_FEW_TOGETHER - 1, 3_000_000):
         far = IdColumn(pa.nulls(n, pa.string()))
         far.append(pa.array(["z"]))
-        dictionary, (codes,) = coded(far, np.array([n, 0, n]))
+        dictionary, codes, _ = coded(far, np.array([n, 0, n]))
         assert dictionary.take(pa.array(codes)).to_pylist() == ["z", None, "z"]
-    nothing, (none,) = coded(ids, np.empty(0, np.int64))
+    nothing, none, _ = coded(ids, np.empty(0, np.int64))
     assert (len(nothing), len(none)) == (0, 0)
 
 
