@@ -31,7 +31,8 @@ class TrendHeld:
         sizes = self._tables.template.sizes
         n_kept, n_columns = (int(sizes[size]) if self._n_held else 0 for size in (ta.N_KEPT, ta.N_COLUMNS))
         return ta.Held(
-            self._regions[0], self._regions[1], *(np.zeros(capacity, np.int64) for _ in _EVENTS),
+            self._regions[0], self._regions[1],
+            np.zeros(capacity, np.int64), np.zeros(capacity, np.int64), np.zeros(capacity, np.int64),
             np.zeros((n_kept, capacity)), np.zeros((n_columns, capacity + 1)),
         )  # fmt: skip
 
