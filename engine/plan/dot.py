@@ -49,8 +49,8 @@ def _template(branch: TrendPlan, number: int) -> Iterator[str]:
             yield _node(number, f"{part}_{at}", shown, accepts=at in template.ends)
         for (one, other), cuts in template.transitions.items():
             texts = [f"without absent {cut}" for cut in sorted(cuts)]
-            if not part:
-                texts += map(print_expression, branch.join(one, other).predicates)
+            joins = branch.negated_joins[part - 1] if part else branch.joins
+            texts += (print_expression(p) for j in joins if (j.source, j.target) == (one, other) for p in j.predicates)
             label = f" [label={quoted(chr(10).join(texts))}]" if texts else ""
             yield f"s{number}_{part}_{one} -> s{number}_{part}_{other}{label};"
 

@@ -69,7 +69,8 @@ _OF_CLOCKS = (
     "PATTERN (SEQ(A a, !B n, A c)){1,2} WHERE skip_till_any_match { [k] AND n.x >= a.x } WITHIN 20",
 )
 _TRENDS = (
-    "PATTERN SEQ(NOT B b, A+, NOT SEQ(B b2, A a2)) WHERE [k] AND A.x - 1 < NEXT(A).x WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
+    "PATTERN SEQ(NOT B b, A+, NOT SEQ(B b2, A a2)) WHERE [k] AND A.x - 1 < NEXT(A).x AND b2.x <= NEXT(a2).x "
+    "WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
     "PATTERN A+ WHERE A.x + NEXT(A).x > 2 WITHIN 30 SLIDE 9 RETURN MIN(A.x), AVG(A.n)",
     "PATTERN A+ WHERE skip_till_next_match { A.x < NEXT(A).x } WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
 )

@@ -170,8 +170,9 @@ class TrendGraph:
 
     def _advance_graph(self, batch: ta.Batch) -> None:
         memory, tables, n = self._memory, self._tables, len(batch.rows)
-        if tables.stored_states:
+        if tables.stored_states or tables.held_states:
             memory.forget_closed()
+        memory.held.reserve(batch, memory.n_partitions)
         for begin in range(0, n, memory.indexes.slice):
             end = min(n, begin + memory.indexes.slice)
             if tables.stored_states:
@@ -187,13 +188,13 @@ class TrendGraph:
         while first < end:
             if tables.selection is None:
                 first = graph.advance(
-                    tables.template, batch, memory.sums, memory.vertices, memory.indexes.arrays, memory.indexes.ahead,
-                    self._results, self._scratch, first, end,
+                    tables.template, batch, memory.sums, memory.vertices, memory.held.arrays, memory.indexes.arrays,
+                    memory.indexes.ahead, self._results, self._scratch, first, end,
                 )  # fmt: skip
             else:
                 first = selection.advance_selecting(
-                    tables.template, tables.selection, batch, memory.sums, memory.vertices, memory.indexes.arrays,
-                    memory.indexes.ahead, self._results, self._scratch, first,
+                    tables.template, tables.selection, batch, memory.sums, memory.vertices, memory.held.arrays,
+                    memory.indexes.arrays, memory.indexes.ahead, self._results, self._scratch, first,
                 )  # fmt: skip
             self._hand_over()
 

@@ -11,6 +11,7 @@ from engine.errors import StateError
 from engine.events import Int64Array
 from engine.kernels.trends import arrays as ta
 from engine.kernels.trends.upkeep import forget_closed, move_regions
+from engine.trends.held import TrendHeld
 from engine.trends.indexes import TrendIndexes
 from engine.trends.template_arrays import TrendTables, saved_numbers
 
@@ -45,6 +46,7 @@ class TrendMemory:
         """Start, length and room of each region, (3, p * n_stored)."""
         self._n_vertices = 0  # of the store, whether they are used or not
         self.indexes = TrendIndexes(tables)
+        self.held = TrendHeld(tables)
 
     # -------------------------------------------------------------- partitions
 
@@ -74,6 +76,7 @@ class TrendMemory:
             regions[:, : self._regions.shape[1]] = self._regions
             self._regions = regions
             self.indexes.reserve_partitions(len(grown.order))
+            self.held.reserve_partitions(len(grown.order))
             self._bind()
         self.n_partitions = n
 
@@ -97,6 +100,7 @@ class TrendMemory:
         )  # fmt: skip
         self._regions = np.stack([chosen(row, self._n_stored) for row in self._regions])
         self.indexes.keep_partitions(kept)
+        self.held.keep_partitions(kept)
         self.n_partitions = len(kept)
         self._bind()
 
@@ -125,7 +129,8 @@ class TrendMemory:
         self.vertices = self.vertices._replace(start=self._regions[0], length=self._regions[1])
 
     def forget_closed(self) -> None:
-        """Drop vertices of closed windows."""
+        """Drop vertices of closed windows, and what is of no use any more of negated patterns."""
+        self.held.forget(self.sums, self.n_partitions)
         if self._n_stored:
             forget_closed(
                 self.tables.template, self.sums, self.vertices, self.indexes.arrays, self._index_states,
@@ -164,8 +169,9 @@ class TrendMemory:
 
     @property
     def n_kept(self) -> int:
-        """Vertices."""
-        return int(self._regions[1, : self.n_partitions * self._n_stored].sum())
+        """Vertices, and events of negated patterns."""
+        n_vertices = int(self._regions[1, : self.n_partitions * self._n_stored].sum())
+        return n_vertices + self.held.n_kept(self.n_partitions)
 
     def index_all(self, new: Int64Array, batch: ta.Batch, first: int, end: int) -> None:
         """See `TrendIndexes.index_all`; new: int64 (n_partitions, n_stored)."""
@@ -207,7 +213,7 @@ class TrendMemory:
             }
         )
         parts["numbers"] = pa.table({"whole": kept.whole[numbers], "scale": kept.scale[numbers]})
-        return parts
+        return parts | self.held.save(n)
 
     def _derived_columns(self) -> list[tuple[str, np.ndarray]]:
         """The values that later events are compared with, by the names that they have in a saved state."""
@@ -259,6 +265,7 @@ class TrendMemory:
         regions[0], regions[1], regions[2] = np.cumsum(length) - length, length, length
         self._n_vertices = len(rows)
         self._bind()
+        self.held.restore(state, n)
 
 
 __all__ = ["TrendMemory"]

@@ -20,7 +20,7 @@ from engine.plan.trends.sharing import number_positions
 State = Mapping[str, pa.Table]
 
 _NUMBERS = ("sums", "numbers", "overlap_base", "overlap_numbers")
-_COLUMNS = {"waiting": "columns", "vertices": "column", "overlap_members": "columns"}
+_COLUMNS = {"waiting": "columns", "vertices": "column", "held": "column", "overlap_members": "columns"}
 _EVENTS = {"waiting": ("ids0",), "overlap_members": ("id", "reached0", "reached1", "reached2")}
 """Of queries that people are told of."""
 

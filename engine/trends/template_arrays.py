@@ -58,14 +58,16 @@ class BroughtScan(NamedTuple):
 @dataclass(frozen=True)
 class TrendTables:
     """`template`: for kernels. `variables`: of each state, the positive ones first. `stored_states`: the states whose
-    events are kept. `derived`: the order in which kernels have the values of `TrendPlan.derived` (`n_planned` of them),
-    by their numbers there, each value once. `selection`: None under skip till any match."""
+    events are kept; `held_states`: those of negated patterns. `derived`: the order in which kernels have the values of
+    `TrendPlan.derived` (`n_planned` of them), by their numbers there, each value once. `selection`: None under skip
+    till any match."""
 
     template: ta.Template
     variables: tuple[str, ...]
     indexed: tuple[Indexed, ...]
     brought_scans: tuple[BroughtScan, ...]
     stored_states: tuple[int, ...]
+    held_states: tuple[int, ...]
     derived: tuple[int, ...]
     n_planned: int
     keeps_columns: bool
@@ -104,13 +106,16 @@ class _Builder:
         self.n_positive = len(self.positive.states)
         self.channels: dict[tuple[frozenset[int], Cuts], int] = {}
         self.stored: dict[int, int] = {}
+        self.held: dict[int, int] = {}
+        self.merged: dict[int, bool] = {}
         self.cuts: list[int] = []
         self.compared: list[tuple[int, int, int]] = []
         self.programs: list[int] = []
         self.indexed: list[Indexed] = []
         self.scan_of: dict[tuple[int, int], int] = {}
         first = _first_alike(plan)
-        kept = {first[each.earlier]: None for join in plan.joins for each in join.compared}
+        joins = [join for own in (plan.joins, *plan.negated_joins) for join in own]
+        kept = {first[each.earlier]: None for join in joins for each in join.compared}
         self.n_kept = len(kept)
         self.derived = tuple(dict.fromkeys((*kept, *first)))
         self.derived_at = [self.derived.index(each) for each in first]
@@ -128,6 +133,7 @@ class _Builder:
                 ((source, state), len(scan_rows) + position) for position, source in enumerate(followed)
             )
             scan_rows += rows
+        self._add_negated(scans, scan_rows)
         end_channels, end_scans = self._ends(scan_rows)
         for state in range(n):
             feeds.add(number for (sources, _), number in self.channels.items() if state in sources)
@@ -144,7 +150,7 @@ class _Builder:
             contributions.add(range(len(rows), len(rows) + len(own)))
             rows += own
         keeps_columns = bool(self.programs)
-        sizes = np.zeros(17, np.int64)
+        sizes = np.zeros(18, np.int64)
         sizes[ta.N_POSITIVE] = n
         sizes[ta.N_STATES] = n + len(graphs.states)
         sizes[ta.N_NUMBERS] = plan.n_numbers
@@ -159,6 +165,7 @@ class _Builder:
         sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
         sizes[ta.N_DERIVED] = len(self.derived) + (2 if plan.counts_positions else 0)
         sizes[ta.N_KEPT] = sizes[ta.N_DERIVED] if plan.counts_positions else self.n_kept
+        sizes[ta.N_HELD] = len(self.held)
         sizes[ta.N_LIMBS] = plan.n_limbs
         sizes[ta.N_LENGTHS] = len(plan.windows)
         sizes[ta.N_EMITTED] = sum(-(-within // slide) for within, slide in plan.windows) or plan.n_windows
@@ -183,7 +190,10 @@ class _Builder:
             cuts=_numbers(self.cuts),
             contribution_ends=_numbers(contributions.ends),
             contributions=_table(rows, 3),
-            stored=_numbers([self.stored.get(state, -1) for state in range(n)]),
+            stored=_numbers(
+                [(self.stored if state < n else self.held).get(state, -1) for state in range(n + len(graphs.states))]
+            ),
+            is_merged=_numbers(int(self.merged[state]) for state in self.held),
             killed_by_ends=_numbers(killed_by.ends),
             killed_by=_numbers(killed_by.items),
             end_channels=_numbers(end_channels),
@@ -200,8 +210,8 @@ class _Builder:
         )
         variables = (*(state.variable for state in self.positive.states), *graphs.states)
         return TrendTables(
-            template, variables, tuple(self.indexed), self._brought_scans(), tuple(self.stored), self.derived,
-            len(plan.derived), keeps_columns, self._selection(),
+            template, variables, tuple(self.indexed), self._brought_scans(), tuple(self.stored), tuple(self.held),
+            self.derived, len(plan.derived), keeps_columns, self._selection(),
         )  # fmt: skip
 
     # -------------------------------------------------------------- strategies
@@ -249,15 +259,10 @@ class _Builder:
 
     def _scan(self, join: Join) -> tuple[int, ...]:
         self.stored.setdefault(join.source, len(self.stored))
-        compared, programs, cuts = len(self.compared), len(self.programs), len(self.cuts)
-        self.compared += [
-            (self.derived_at[each.earlier], _OPS[each.op], self.derived_at[each.later]) for each in join.compared
-        ]
+        compared, programs, cuts = self._add_requested(join)
         if self.plan.counts_positions:  # a position, and the one before it: see `TrendIntake`
             position = len(self.derived)
             self.compared.append((position, opcodes.EQ, position + 1))
-        self.programs += join.programs
-        self.cuts += sorted(join.cuts)
         index = -1
         if join.way is JoinWay.INDEX:
             (only,) = join.compared
@@ -268,6 +273,16 @@ class _Builder:
         return (
             join.source, compared, len(self.compared), programs, len(self.programs), cuts, len(self.cuts), index,
         )  # fmt: skip
+
+    def _add_requested(self, join: Join) -> tuple[int, int, int]:
+        """What is asked of neighbours; returns where comparisons, programs and cuts begin."""
+        begun = len(self.compared), len(self.programs), len(self.cuts)
+        self.compared += [
+            (self.derived_at[each.earlier], _OPS[each.op], self.derived_at[each.later]) for each in join.compared
+        ]
+        self.programs += join.programs
+        self.cuts += sorted(join.cuts)
+        return begun
 
     def _ends(self, scan_rows: list[tuple[int, ...]]) -> tuple[list[int], list[int]]:
         by_cuts: dict[Cuts, set[int]] = {}
@@ -303,6 +318,23 @@ class _Builder:
 
     # ---------------------------------------------------------------- negated
 
+    def _add_negated(self, scans: _Lists, scan_rows: list[tuple[int, ...]]) -> None:
+        """The transitions of negated templates that look at events."""
+        first = self.n_positive
+        for number, template in enumerate(self.plan.templates.negated):
+            looking = [join for join in self.plan.negated_joins[number] if join.way is not JoinWay.SUM]
+            for state in range(len(template.states)):
+                own = [join for join in looking if join.target == state]
+                scans.add(range(len(scan_rows), len(scan_rows) + len(own)))
+                for join in own:
+                    source = first + join.source
+                    self.held.setdefault(source, len(self.held))
+                    self.merged[source] = join.way is JoinWay.BEST
+                    compared, programs, cuts = self._add_requested(join)
+                    ends = len(self.compared), len(self.programs), len(self.cuts)
+                    scan_rows.append((source, compared, ends[0], programs, ends[1], cuts, ends[2], -1))
+            first += len(template.states)
+
     def _graphs(self, fed_by: _Lists, feeds: _Lists) -> _Graphs:
         found = _Graphs()
         for number, template in enumerate(self.plan.templates.negated):
@@ -311,9 +343,9 @@ class _Builder:
             read: list[list[int]] = []
             for state in range(len(template.states)):
                 sources: dict[Cuts, set[int]] = {}
-                for (one, other), cuts in template.transitions.items():
-                    if other == state:
-                        sources.setdefault(cuts, set()).add(first + one)
+                for join in self.plan.negated_joins[number]:
+                    if join.target == state and join.way is JoinWay.SUM:
+                        sources.setdefault(join.cuts, set()).add(first + join.source)
                 keys = [(frozenset(states), cuts) for cuts, states in sources.items()]
                 for key in keys:
                     own.setdefault(key, len(found.channels) + len(own))

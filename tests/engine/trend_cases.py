@@ -66,6 +66,26 @@ GOLDEN = {
     "SEQ(A+, B)": counted("SEQ(A+, B)", 23),
     "(SEQ(A+, B))+": counted("(SEQ(A+, B))+", 43),
     "nested negation": counted("(SEQ(A+, NOT SEQ(C, NOT E, D), B))+", 13),
+    "what a negated trend's neighbours are asked": Golden(
+        "PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.attr < NEXT(D).attr WITHIN 10 SLIDE 10 RETURN COUNT(*)",
+        # c2 d3 rises, and lies in a1 b4 and a1 b8; c6 d7 falls.
+        {0: {"count": 1}},
+        "a1 c2 d3 b4 a5 c6 d7 b8",
+        {"c2": 1, "d3": 2, "c6": 5, "d7": 3},
+    ),
+    "a negated trend of rising events": Golden(
+        "PATTERN SEQ(A, NOT SEQ(C{2,}, D), B) WHERE C.attr < NEXT(C).attr WITHIN 10 SLIDE 10 RETURN COUNT(*)",
+        # c2 c3 d4 lies in a1 b5 and a1 b10; c7 c8 does not rise.
+        {0: {"count": 1}},
+        "a1 c2 c3 d4 b5 a6 c7 c8 d9 b10",
+        {"c2": 1, "c3": 2, "c7": 4, "c8": 2},
+    ),
+    "negation in a negated pattern, of several events": Golden(
+        "PATTERN SEQ(A, NOT SEQ(C, NOT SEQ(D, E), C c2), B) WITHIN 20 SLIDE 20 RETURN COUNT(*)",
+        # Of a1 b6 alone: between c2 and c5 lie d3 e4. Between c5 and c8, and c8 and c10, there is no D before an E.
+        {0: {"count": 1}},
+        "a1 c2 d3 e4 c5 b6 a7 c8 e9 c10 b11",
+    ),
     "trailing negation": counted("SEQ(A+, NOT E)", 14),
     "leading negation": counted("SEQ(NOT E, A+)", 12),
     "(A+)+ is A+": counted("(A+)+", 15),

@@ -21,6 +21,7 @@ from tests.conformance.runtimes import run_match
 from tests.engine.language.test_hostile_text import GARBAGE, QUERIES, UNUSUAL, mutated_queries, nested_texts
 from tests.engine.strategies import SCHEMA, queries, streams
 from tests.engine.trends.trend_strategies import (
+    absence_cases,
     alike_cases,
     overlap_cases,
     pair_cases,
@@ -176,6 +177,7 @@ PROBES: Mapping[str, Probe] = {
     "trends of a strategy": Probe(selecting_cases(), look_at_trends),
     "trends beside matches": Probe(alike_cases(), look_at_alike),
     "pairs of trends": Probe(pair_cases(), look_at_trends),
+    "trends of absence": Probe(absence_cases(), look_at_trends),
     "trends of intervals": Probe(overlap_cases(), look_at_overlaps),
     "shared trends": Probe(sharing_cases(), look_at_shared_trends),
     "shared trends of intervals": Probe(sharing_cases(max_events=5, max_width_ms=4), look_at_shared_trends),

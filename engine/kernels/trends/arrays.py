@@ -6,7 +6,8 @@ propagated, COUNT(*) first. w windows at one time at most. p partitions. A list 
 
 A channel is a running sum: what all events so far that were read by one of some states have passed on. It serves the
 transitions whose edges are not looked at one by one. A graph is a negated pattern; of it only the latest start of its
-finished trends is known (GRETA, Definition 5): that decides which earlier events are cut off.
+finished trends is known (GRETA, Definition 5): that decides which earlier events are cut off. Of its unfinished ones
+only the latest start is known as well, for each channel, and for each event whose edges are looked at (`Held`).
 
 Order: the time of an event, or with TIES SOURCE its place in the stream; events of equal order are not ordered.
 """
@@ -89,14 +90,18 @@ N_LIMBS = 13
 N_LENGTHS = 14
 N_EMITTED = 15
 N_KEPT = 16
+N_HELD = 17
 
 
 class Template(NamedTuple):
-    """The plan. `limbs`: of each number the first of its limbs among the numbers, 0 where it has none. Lists of
-    channels (`fed_by`: that a state reads; `feeds`: that it adds to; `killed_by`: graphs that empty a channel), of
-    scans, cuts (graphs) and so on. Where windows of several lengths are told (l of them, N_LENGTHS; 0: those of the
-    plan alone), theirs are `emitted_within` and `emitted_slide` (l,), in ms; WITHIN_MS is the longest, SLIDE_MS divides
-    them all, and N_EMITTED is how many windows a partition may tell at one time."""
+    """The plan. `stored`: of a positive state its place among those whose events are vertices, of a negated one among
+    those whose events are held, -1 elsewhere; `is_merged` (N_HELD,): 1 where no predicate on neighbours asks for single
+    ones, so that one before another is not needed if its trend began no later. `limbs`: of each number the first of its
+    limbs among the numbers, 0 where it has none. Lists of channels (`fed_by`: that a state reads; `feeds`: that it adds
+    to; `killed_by`: graphs that empty a channel), of scans, cuts (graphs) and so on. Where windows of several lengths
+    are told (l of them, N_LENGTHS; 0: those of the plan alone), theirs are `emitted_within` and `emitted_slide` (l,),
+    in ms; WITHIN_MS is the longest, SLIDE_MS divides them all, and N_EMITTED is how many windows a partition may tell
+    at one time."""
 
     sizes: Int64Array
     ways: Int64Array
@@ -116,6 +121,7 @@ class Template(NamedTuple):
     contribution_ends: Int64Array
     contributions: Int64Array
     stored: Int64Array
+    is_merged: Int64Array
     killed_by_ends: Int64Array
     killed_by: Int64Array
     end_channels: Int64Array
@@ -204,6 +210,20 @@ class Vertices(NamedTuple):
     whole: Int64Array
     real: Float64Array
     scale: Int32Array
+    derived: Float64Array
+    columns: Float64Array
+
+
+class Held(NamedTuple):
+    """Events of negated states whose edges are looked at, in regions by partition and held state: start and length
+    int64 (p, N_HELD); order of each, order and time of the latest start of the trends that come to it, (c,), values
+    that later events are compared with (N_KEPT, c) and columns (n_columns, c + 1)."""
+
+    start: Int64Array
+    length: Int64Array
+    order: Int64Array
+    started: Int64Array
+    started_ms: Int64Array
     derived: Float64Array
     columns: Float64Array
 
@@ -343,6 +363,7 @@ __all__ = [
     "N_EMITTED",
     "N_GRAPHS",
     "N_GRAPH_CHANNELS",
+    "N_HELD",
     "N_INDEXES",
     "N_KEPT",
     "N_LENGTHS",
@@ -370,6 +391,7 @@ __all__ = [
     "WITHIN_MS",
     "Ahead",
     "Batch",
+    "Held",
     "Indexes",
     "Results",
     "Scratch",

@@ -43,13 +43,14 @@ from engine.kernels.trends.arrays import (
     WITHIN_MS,
 )
 from engine.kernels.trends.edges import add_scanned
+from engine.kernels.trends.held import hold, latest_start
 from engine.kernels.trends.lengths import is_emitted, is_needed, need_windows, open_lengths, sum_up, tell_lengths
 from engine.kernels.trends.numbers import add_product, add_times, enter_extreme, put_together
 from engine.kernels.trends.together import contribute_together, end_of_run
 
 
 @leaf
-def advance(template, batch, sums, vertices, indexes, ahead, results, scratch, first, end):
+def advance(template, batch, sums, vertices, held, indexes, ahead, results, scratch, first, end):
     """Take in the events [first, end); returns the number of the next one, less than `end` where there was no room for
     the results of windows that it closes."""
     slide_ms = template.sizes[SLIDE_MS]
@@ -84,7 +85,7 @@ def advance(template, batch, sums, vertices, indexes, ahead, results, scratch, f
         if is_due(ahead, partition, at - ahead.first[partition]):
             bring(template, batch, vertices, ahead, partition, at - ahead.first[partition])
         after = _end_of_like(template, batch, at, end)
-        _read(template, batch, sums, vertices, indexes, ahead, scratch, at, after, first_window, last_window)
+        _read(template, batch, sums, vertices, held, indexes, ahead, scratch, at, after, first_window, last_window)
         at = after
     return end
 
@@ -124,7 +125,7 @@ def _end_of_like(template, batch, first, end):
 
 
 @inlined
-def _read(template, batch, sums, vertices, indexes, ahead, scratch, at, after, first_window, last_window):
+def _read(template, batch, sums, vertices, held, indexes, ahead, scratch, at, after, first_window, last_window):
     """The event, or those up to `after` that are like it, become vertices of each state that reads them."""
     n_states = template.sizes[N_STATES]
     n_positive = template.sizes[N_POSITIVE]
@@ -133,7 +134,7 @@ def _read(template, batch, sums, vertices, indexes, ahead, scratch, at, after, f
         if (states >> state) & 1 == 0:
             continue
         if state >= n_positive:
-            read_negated(template, batch, sums, state, at)
+            read_negated(template, batch, sums, held, scratch, state, at)
             continue
         gather(template, batch, sums, vertices, indexes, ahead, scratch, state, at, first_window, last_window)
         if not is_reached(template, scratch, last_window - first_window + 1):
@@ -297,8 +298,9 @@ def store(template, batch, vertices, scratch, state, at, first_window, last_wind
 
 
 @leaf
-def read_negated(template, batch, sums, state, at):
-    """An event of a negated pattern: of the trends that end in it the one that starts last counts."""
+def read_negated(template, batch, sums, held, scratch, state, at):
+    """An event of a negated pattern: of the trends that end in it the one that starts last counts. What has begun no
+    later than a trend that is finished cuts off nothing more."""
     n_channels = template.sizes[N_GRAPH_CHANNELS]
     partition = batch.partition[at]
     started = NEVER
@@ -312,9 +314,15 @@ def read_negated(template, batch, sums, state, at):
         if sums.started[channel] > started:
             started = sums.started[channel]
             started_ms = sums.started_ms[channel]
-    if started == NEVER:
-        return
     graph = partition * template.sizes[N_GRAPHS] + template.graph_of[state]
+    for scan in range(template.scan_ends[state - 1], template.scan_ends[state]):
+        least = max(started, sums.finished[graph])
+        found = latest_start(template, batch, sums, held, scratch, scan, at, least)
+        if found >= 0:
+            started = held.started[found]
+            started_ms = held.started_ms[found]
+    if started == NEVER or started <= sums.finished[graph]:
+        return
     if template.ends_graph[state] and started > sums.late_finished[graph]:
         sums.late_finished[graph] = started
         sums.late_finished_ms[graph] = started_ms
@@ -323,6 +331,8 @@ def read_negated(template, batch, sums, state, at):
         if started > sums.late_started[channel]:
             sums.late_started[channel] = started
             sums.late_started_ms[channel] = started_ms
+    if template.stored[state] >= 0:
+        hold(template, batch, held, state, at, started, started_ms)
 
 
 @inlined

@@ -45,7 +45,7 @@ from engine.kernels.trends.graph import (
 
 
 @leaf
-def advance_selecting(template, selection, batch, sums, vertices, indexes, ahead, results, scratch, first):
+def advance_selecting(template, selection, batch, sums, vertices, held, indexes, ahead, results, scratch, first):
     """Take in events from number `first` on; returns the number of the next one, fewer than all where there was no room
     for the results of windows that it closes. Records of arrays: see `engine.kernels.trends.arrays`."""
     slide_ms = template.sizes[SLIDE_MS]
@@ -74,7 +74,7 @@ def advance_selecting(template, selection, batch, sums, vertices, indexes, ahead
             sums.order[partition] = batch.order[at]
             sums.first_open[partition] = first_window
             sums.last_open[partition] = last_window
-        _read(template, selection, batch, sums, vertices, indexes, ahead, scratch, at, first_window, last_window)
+        _read(template, selection, batch, sums, vertices, held, indexes, ahead, scratch, at, first_window, last_window)
     return batch.rows.shape[0]
 
 
@@ -86,7 +86,7 @@ def _forget_all(template, vertices, partition):
 
 
 @inlined
-def _read(template, selection, batch, sums, vertices, indexes, ahead, scratch, at, first_window, last_window):
+def _read(template, selection, batch, sums, vertices, held, indexes, ahead, scratch, at, first_window, last_window):
     """The event becomes a vertex of each state that reads it, and takes what stands before it."""
     n_states = template.sizes[N_STATES]
     n_positive = template.sizes[N_POSITIVE]
@@ -99,7 +99,7 @@ def _read(template, selection, batch, sums, vertices, indexes, ahead, scratch, a
         if (states >> state) & 1 == 0:
             continue
         if state >= n_positive:
-            read_negated(template, batch, sums, state, at)
+            read_negated(template, batch, sums, held, scratch, state, at)
             continue
         gather(template, batch, sums, vertices, indexes, ahead, scratch, state, at, first_window, last_window)
         if not is_reached(template, scratch, last_window - first_window + 1):

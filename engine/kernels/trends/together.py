@@ -11,7 +11,7 @@ from engine.kernels.trends.arrays import (
     KIND,
     N_LIMBS,
     N_NUMBERS,
-    N_POSITIVE,
+    N_STATES,
     NUMBER,
     OF_EVENTS,
     OF_EXTREMES,
@@ -41,7 +41,7 @@ def end_of_run(template, batch, first, end):
     after = first + 1
     if template.sizes[N_LIMBS] > 0:
         return after
-    for state in range(template.sizes[N_POSITIVE]):
+    for state in range(template.sizes[N_STATES]):
         begin = template.scan_ends[state - 1] if state > 0 else 0
         if (states >> state) & 1 == 1 and (template.scan_ends[state] > begin or template.stored[state] >= 0):
             return after

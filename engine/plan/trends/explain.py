@@ -95,8 +95,8 @@ def _graph(plan: TrendPlan, *, has_conditions: bool = True) -> Iterator[str]:
     for number, template in enumerate(plan.templates.negated):
         yield f"absent {number}   {'no event' if number in plan.instant else 'no trend'} of"
         yield from _states(plan, template)
-        for (one, other), cuts in template.transitions.items():
-            yield f"      {_names(template, one, other)}{_without(cuts)}"
+        for join in plan.negated_joins[number]:
+            yield from _negated_transition(template, join)
     yield "transitions"
     for join in plan.joins:
         yield from _transition(plan, join)
@@ -150,6 +150,13 @@ def _transition(plan: TrendPlan, join: Join) -> Iterator[str]:
         yield f"      edge    {print_expression(predicate)}"
 
 
+def _negated_transition(template: Template, join: Join) -> Iterator[str]:
+    how = "" if join.way is JoinWay.SUM else f": {join.way.summary}, {join.way.cost}"
+    yield f"      {_names(template, join.source, join.target)}{_without(join.cuts)}{how}"
+    for predicate in join.predicates:
+        yield f"          edge    {print_expression(predicate)}"
+
+
 def _names(template: Template, one: int, other: int) -> str:
     return f"{one} {template.states[one].variable} -> {other} {template.states[other].variable}"
 
@@ -182,10 +189,14 @@ _DEAREST_FIRST = (JoinWay.SCAN, JoinWay.NEXT, JoinWay.DOMINANCE, JoinWay.INDEX, 
 def _cost(plans: Sequence[TrendPlan]) -> str:
     ways = {join.way for plan in plans for join in plan.joins} | {plan.end_way for plan in plans}
     dearest = next(way for way in _DEAREST_FIRST if way in ways)
+    is_looked_at = any(join.way is JoinWay.LATEST for plan in plans for joins in plan.negated_joins for join in joins)
+    of_negated = (
+        "; O(m) per event of a negated pattern, of m of its events that may still matter" if is_looked_at else ""
+    )
     per = "per event and window"
     m = "events of its state and partition from which none was taken yet: what is taken is forgotten"
     n = "n events of its state, partition and windows"
-    return {
+    cost = {
         JoinWay.SUM: f"O(1) {per}, no event is kept",
         JoinWay.INDEX: f"O(log n) {per}, of {n}",
         JoinWay.NEXT: f"O(m) {per}, of m {m}",
@@ -194,6 +205,7 @@ def _cost(plans: Sequence[TrendPlan]) -> str:
         JoinWay.SCAN: f"O(n) {per}, of {n}: other than one or two inequalities between values of two neighbours ask "
         "for it",
     }[dearest]
+    return f"{cost}{of_negated}"
 
 
 __all__ = ["explain_pairs", "explain_trends"]

@@ -20,6 +20,8 @@ class JoinWay(Enum):
     SCAN = ("earlier events one by one", "O(n)")
     NEXT = ("earlier events from which none was taken yet, one by one", "O(m)")
     ADJACENT = ("the event directly before", "O(1)")
+    LATEST = ("earlier events one by one, the newest first, until none can have begun later", "O(n)")
+    BEST = ("earlier events of which none after them has begun later, by halves", "O(log n)")
 
     def __init__(self, summary: str, cost: str) -> None:
         self.summary = summary
@@ -71,7 +73,8 @@ class Compared:
 @dataclass(frozen=True, slots=True)
 class Join:
     """A transition with the predicates of its edges: comparisons of two values, and `programs` on both events; `cuts`:
-    the negated templates that must have no trend between them."""
+    the negated templates that must have no trend between them. In a negated template it is a SUM, a LATEST or, where
+    no event is looked at for itself, a BEST."""
 
     source: int
     target: int
@@ -144,7 +147,8 @@ class TrendRowPlan(Plan):
 @dataclass(frozen=True, kw_only=True)
 class TrendPlan(TrendRowPlan):
     """`joins`: of the positive template; `end_way`: how the last events are summed up that nothing negated follows.
-    `instant`: negated templates whose trends' latest start is their end. `numbers`: propagated along the template.
+    `instant`: negated templates whose trends' latest start is their end; `negated_joins`: of each negated template the
+    transitions that are followed, of an instant one those that cost nothing. `numbers`: propagated along the template.
     `derived`: programs of values that are compared, each of one event. `n_read_columns`: the first columns of programs,
     those that predicates read; the others are aggregated. `returning`: states of the positive template
     whose events may be read once more on the way on, where the order of events is not known. `breaking`: under
@@ -157,6 +161,7 @@ class TrendPlan(TrendRowPlan):
     joins: tuple[Join, ...]
     end_way: JoinWay
     instant: frozenset[int]
+    negated_joins: tuple[tuple[Join, ...], ...]
     derived: tuple[int, ...]
     n_read_columns: int
     returning: frozenset[int]
@@ -168,6 +173,11 @@ class TrendPlan(TrendRowPlan):
         """Whether an event may be followed by some of the later ones only: under another strategy than skip till any
         match."""
         return self.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
+
+    @property
+    def keeps_negated(self) -> bool:
+        """Whether events of negated patterns are kept, since later ones are related to single ones of them."""
+        return any(join.way is not JoinWay.SUM for joins in self.negated_joins for join in joins)
 
     @property
     def is_contiguous(self) -> bool:

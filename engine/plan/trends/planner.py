@@ -120,11 +120,13 @@ class TrendPlanner:
         instant = frozenset(
             number for number, each in enumerate(templates.negated) if set(each.ends) <= set(each.starts)
         )
-        self._check_negated(templates, instant)
         reads = tuple(self._reads(name) for name in resolved.variables)
         joins = tuple(
             self._join(templates.positive, source, target, cuts, instant)
             for (source, target), cuts in templates.positive.transitions.items()
+        )
+        negated_joins = tuple(
+            self._negated_joins(templates, number, instant) for number in range(len(templates.negated))
         )
         n_read_columns = self.builder.n_columns
         numbers = self._numbers()
@@ -162,6 +164,7 @@ class TrendPlanner:
             joins=joins,
             end_way=JoinWay.SUM if end_cuts <= instant else JoinWay.SCAN,
             instant=instant,
+            negated_joins=negated_joins,
             derived=tuple(self.derived.values()),
             n_read_columns=n_read_columns,
             returning=returning_states(templates.positive, joins),
@@ -278,14 +281,7 @@ class TrendPlanner:
 
     def _join(self, template: Template, source: int, target: int, cuts: Cuts, instant: frozenset[int]) -> Join:
         predicates = self._edge_predicates(template.states[source].variable, template.states[target].variable)
-        compared: list[Compared] = []
-        programs: list[int] = []
-        for predicate in predicates:
-            found = self._compared(predicate)
-            if found is None:
-                programs.append(self.builder.add(predicate))
-            else:
-                compared.append(found)
+        compared, programs = self._requested(predicates)
         if self.query.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH:
             way = JoinWay.NEXT
         elif self.query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
@@ -296,7 +292,42 @@ class TrendPlanner:
             way = JoinWay.INDEX if len(compared) == 1 else JoinWay.DOMINANCE
         else:
             way = JoinWay.SCAN
-        return Join(source, target, way, tuple(compared), tuple(programs), cuts, predicates)
+        return Join(source, target, way, compared, programs, cuts, predicates)
+
+    def _negated_joins(self, templates: Templates, number: int, instant: frozenset[int]) -> tuple[Join, ...]:
+        """Those of a negated template, whatever the strategy: of its trends the latest start is looked for. Of an
+        instant template each last event is a trend by itself, so that no predicate on neighbours matters."""
+        template = templates.negated[number]
+        predicates = {
+            (one, other): self._edge_predicates(template.states[one].variable, template.states[other].variable)
+            for one, other in template.transitions
+        }
+        free = {
+            (one, other): not predicates[one, other] and cuts <= instant
+            for (one, other), cuts in template.transitions.items()
+        }
+        related = {one for one, other in template.transitions if predicates[one, other]}
+        found: list[Join] = []
+        for (one, other), cuts in template.transitions.items():
+            if free[one, other]:
+                found.append(Join(one, other, JoinWay.SUM, cuts=cuts))
+            elif number not in instant:
+                compared, programs = self._requested(predicates[one, other])
+                way = JoinWay.LATEST if one in related else JoinWay.BEST
+                found.append(Join(one, other, way, compared, programs, cuts, predicates[one, other]))
+        return tuple(found)
+
+    def _requested(self, predicates: Iterable[ast.Expression]) -> tuple[tuple[Compared, ...], tuple[int, ...]]:
+        """Predicates on two neighbours: comparisons of a value of each, and programs."""
+        compared: list[Compared] = []
+        programs: list[int] = []
+        for predicate in predicates:
+            found = self._compared(predicate)
+            if found is None:
+                programs.append(self.builder.add(predicate))
+            else:
+                compared.append(found)
+        return tuple(compared), tuple(programs)
 
     def _compared(self, predicate: ast.Expression) -> Compared | None:
         """A comparison of a value of the earlier event with one of the later event, each known by itself."""
@@ -316,27 +347,6 @@ class TrendPlanner:
         if text not in self.derived:
             self.derived[text] = self.builder.add(expression)
         return list(self.derived).index(text)
-
-    def _check_negated(self, templates: Templates, instant: frozenset[int]) -> None:
-        for template in templates.negated:
-            for one, other in template.transitions:
-                edges = self._edge_predicates(template.states[one].variable, template.states[other].variable)
-                if edges:
-                    raise UnsupportedQueryError(
-                        "predicates on neighbours inside a negated pattern are not evaluated by this version",
-                        edges[0].span,
-                        "predicates on single events there",
-                        "leave it out, or negate a single event (NOT E) with predicates on that event",
-                    )
-            longer = template.cuts - instant
-            if longer:
-                raise UnsupportedQueryError(
-                    "inside a negated pattern only the absence of single events is evaluated by this version",
-                    templates.negated[min(longer)].span,
-                    "NOT E of one type there",
-                    "negate one event there (NOT E), or leave the inner NOT out: then the pattern around it must be "
-                    "absent whatever lies between its events",
-                )
 
     # -------------------------------------------------------------- aggregates
 

@@ -48,7 +48,10 @@ def window_meaning(plan: TrendPlan) -> Hashable:
             tuple(tuple(sorted(part.items())) for part in (template.starts, template.ends, template.transitions))
             for template in templates
         ),
-        tuple((join.source, join.target, join.way, join.compared, join.programs, join.cuts) for join in plan.joins),
+        tuple(
+            tuple((join.source, join.target, join.way, join.compared, join.programs, join.cuts) for join in joins)
+            for joins in (plan.joins, *plan.negated_joins)
+        ),
         tuple(sorted(plan.templates.positive.taking)),
         plan.end_way,
         plan.instant,

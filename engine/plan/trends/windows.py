@@ -34,8 +34,9 @@ def of_window(plan: TrendPlan, window: Window) -> TrendPlan:
 def plan_of_windows(plans: Sequence[TrendPlan]) -> TrendPlan | None:
     """The plan of one graph in place of several, which are equal but for windows and numbers. None where it would
     propagate more than they do apart, and where a window's numbers depend on more than its begin: people are told of
-    its events, or later events take earlier ones."""
-    if any(plan.selects or plan.has_notice for plan in plans):
+    its events, or later events take earlier ones. None, too, where events of negated patterns are kept, of which those
+    go first that the longest window has no more."""
+    if any(plan.selects or plan.has_notice or plan.keeps_negated for plan in plans):
         return None
     windows = tuple(sorted({window for plan in plans for window in windows_of(plan)}))
     longest, divisor = max(within for within, _ in windows), math.gcd(*(part for window in windows for part in window))

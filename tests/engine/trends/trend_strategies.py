@@ -15,6 +15,7 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_pattern
 from engine.plan.rewrites.parts import with_children
+from engine.plan.trends.template import templates_of
 
 SCHEMA = EventSchema.of(
     {
@@ -62,6 +63,8 @@ PATTERNS = (
     "(SEQ(A+, NOT C, B))+",
     "SEQ(A+, NOT SEQ(C, D), B)",
     "(SEQ(A+, NOT SEQ(C, NOT D, C c2), B))+",
+    "SEQ(A+, NOT SEQ(C, NOT SEQ(D, C c3), C c2), B)",
+    "SEQ(A p, NOT SEQ(B n, NOT SEQ(C, NOT D, B m), B o), A q)",
     "SEQ(NOT SEQ(C, D), A+)",
     "SEQ(A+, NOT SEQ(C, D))",
     "SEQ(A+ , NOT (C OR D), B+)",
@@ -89,6 +92,27 @@ SELECTING = (
 """Patterns in which strategies differ, too."""
 
 SELECTIVE = ("skip_till_next_match", "skip_till_next_match", "partition_contiguity", "strict_contiguity")
+
+ABSENT = (
+    "SEQ(A+ p, NOT SEQ(C c, D d), B q)",
+    "SEQ(A+ p, NOT SEQ(B n, C+ c), A q)",
+    "SEQ(A p, NOT SEQ(B n, C+ c, A m), A q)",
+    "SEQ(A p, NOT C{2,} c, A q)",
+    "SEQ(A p, NOT SEQ(B n, C? c, A{2,} m), B q)",
+    "SEQ(A p, NOT SEQ(B n, NOT D, C c, B m), A q)",
+    "SEQ(A p, NOT SEQ(B n, NOT SEQ(C c, B b), B m), A+ q)",
+    "SEQ(A p, NOT SEQ(B n, NOT SEQ(C c, NOT D, A a), B m), A q)",
+    "SEQ(A p, NOT SEQ(B n, NOT SEQ(C c, NOT SEQ(A a, D d), B b), B m), A q)",
+    "SEQ(A p, NOT SEQ(B+ n, NOT SEQ(C+ c, A a), C m), A q)",
+    "SEQ(A p, NOT (SEQ(B n, NOT SEQ(C c, D d), A m))+, B q)",
+    "SEQ(A p, NOT (SEQ(B n, C c, B m) OR SEQ(D d, C e)), A q)",
+    "(SEQ(A+ p, NOT SEQ(C c, B b), B q))+",
+    "SEQ(NOT SEQ(B n, NOT SEQ(C c, A a), B m), A+ p)",
+    "SEQ(A+ p, NOT SEQ(B n, NOT SEQ(C c, A a), B m))",
+    "SEQ(A p, NOT SEQ(B n, C c, NOT SEQ(A a, A b), B m), NOT SEQ(C x, C y), A q)",
+)
+"""Patterns of several events that are negated, also inside one another."""
+
 
 STRATEGIES = ("", "", "", *SELECTIVE)
 """Selection strategies, "" where the query names none."""
@@ -130,6 +154,25 @@ def _neighbours(variables: list[str]) -> st.SearchStrategy[str]:
     return st.builds(lambda v, a, o: f"{v}.{a} {o} NEXT({v}).{a}", name, attribute, op)
 
 
+def _adjacent(pattern: str, *, in_negated: bool) -> list[tuple[str, str]]:
+    """Variables that may be neighbours in a trend, or in one of a negated part."""
+    whole = parse(f"PATTERN {pattern}").pattern
+    parts = whole.parts if isinstance(whole, ast.Conjunction) else (whole,)
+    found = [templates_of(part, lambda _: False) for part in parts]
+    wanted = [t for each in found for t in (each.negated if in_negated else (each.positive,))]
+    return sorted({(t.states[a].variable, t.states[b].variable) for t in wanted for a, b in t.transitions})
+
+
+def _edges(pattern: str, *, in_negated: bool) -> st.SearchStrategy[str]:
+    """Conjuncts on neighbours, or on those in negated parts; of D there is x alone."""
+    op = st.sampled_from(["<", "<=", ">", ">=", "=", "!="])
+    pair = st.sampled_from(_adjacent(pattern, in_negated=in_negated))
+    edge = st.builds(lambda pair, o: f"{pair[0]}.x {o} NEXT({pair[1]}).x", pair, op)
+    scaled = st.builds(lambda pair, o: f"{pair[0]}.x * 2 - 1 {o} NEXT({pair[1]}).x", pair, op)
+    sums = st.builds(lambda pair, o, n: f"{pair[0]}.x + NEXT({pair[1]}).x {o} {n}", pair, op, st.integers(0, 5))
+    return st.one_of(edge, edge, scaled, sums)
+
+
 def _positive(pattern: str) -> list[str]:
     """Variables of the pattern that are not negated, but for C and D, which have few attributes."""
     components = ast.components(parse(f"PATTERN {pattern}").pattern)
@@ -144,6 +187,27 @@ def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
     rows = draw(_events(max_events))
     cuts = draw(st.sets(st.integers(0, 14), max_size=4))
     return TrendCase(query, rows, tuple(sorted(cuts)))
+
+
+@st.composite
+def absence_cases(draw: st.DrawFn, max_events: int = 14) -> TrendCase:
+    """Patterns whose negated parts are asked of neighbours and have negations, with events enough for them."""
+    pattern = draw(st.sampled_from(ABSENT))
+    variables = _positive(pattern)
+    where = draw(st.lists(_edges(pattern, in_negated=True), max_size=3, unique=True))
+    where += draw(st.one_of(st.just([]), st.just([]), st.lists(_edges(pattern, in_negated=False), max_size=1)))
+    key = draw(st.sampled_from(["", "", "", "", "[g]", "[g, h]"]))
+    group = draw(st.sampled_from(["", "", "", "", "GROUP BY g", "GROUP BY g, h"]))
+    conditions = [each for each in (draw(st.sampled_from(STRATEGIES)), key, *where) if each]
+    requested = draw(st.lists(st.sampled_from(_returned(draw(st.sampled_from(variables)))), max_size=3, unique=True))
+    ends = f"{draw(st.sampled_from(['', 'TIES SOURCE']))} {draw(st.sampled_from(['', '', '', 'EXACT']))}"
+    query = (
+        f"PATTERN {pattern} {'WHERE ' + ' AND '.join(conditions) if conditions else ''} {group} "
+        f"WITHIN {draw(st.integers(9, 16))} SLIDE {draw(st.integers(2, 9))} {ends} "
+        f"RETURN {', '.join(dict.fromkeys([*requested, 'COUNT(*)']))}"
+    )
+    rows = draw(_events(max_events, min_events=10, types="AABBBCCCD", has_null_keys=False))
+    return TrendCase(query, rows, tuple(sorted(draw(st.sets(st.integers(0, 14), max_size=4)))))
 
 
 @st.composite
@@ -303,7 +367,8 @@ def sharing_cases(draw: st.DrawFn, max_events: int = 9, max_width_ms: int = 0) -
     patterns = (*PATTERNS, *SHARED_PAIRS)
     pattern = draw(st.sampled_from(tuple(p for p in patterns if max_width_ms == 0 or "NOT" not in p)))
     variables = _positive(pattern)
-    predicates = draw(st.lists(_predicates(variables), max_size=1))
+    of_negated = [_edges(pattern, in_negated=True)] if _adjacent(pattern, in_negated=True) else []
+    predicates = draw(st.lists(st.one_of(_predicates(variables), *of_negated), max_size=1))
     key = draw(st.sampled_from(["", "", "[g]", "[g, h]"]))
     strategy = "" if max_width_ms else draw(st.sampled_from(STRATEGIES))
     where = [each for each in (strategy, key, *predicates) if each]
@@ -414,6 +479,7 @@ def _number(rows: list[dict[str, Any]], *, alternate: bool) -> None:
 
 
 __all__ = [
+    "ABSENT",
     "ALIKE",
     "PATTERNS",
     "SCHEMA",
@@ -421,6 +487,7 @@ __all__ = [
     "STRATEGIES",
     "SharingCase",
     "TrendCase",
+    "absence_cases",
     "alike_cases",
     "overlap_cases",
     "pair_cases",
