@@ -27,7 +27,8 @@ from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
 from engine.shedding.overload.detector import Bound, OverloadDetector
 from engine.stream.event_ids import IdColumn
-from engine.stream.interner import is_one_text
+from engine.stream.interner import KnownTexts, is_one_text
+from engine.stream.values import numbers_as_arrow
 
 _SCHEMA = EventSchema.of(
     {name: {"k": AttributeType.INT, "x": AttributeType.FLOAT, "n": AttributeType.INT} for name in ("A", "B")}
@@ -129,6 +130,7 @@ def _call_kernels() -> None:
     _read(trends.process(EventBatch.empty(), FOREVER_MS))
     _call_shedding()
     is_one_text(pa.array(["A", "A"]))  # as where all events of a batch have one type
+    numbers_as_arrow(["k"], [AttributeType.STRING], KnownTexts({0: "A"}), np.zeros((1, 1)))  # keys that are texts
     coded(IdColumn(pa.array(["A", "B", "C", "D"])), np.array([0, 3]))  # as where few of a batch's events are in matches
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
         shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
