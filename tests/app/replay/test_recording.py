@@ -41,6 +41,9 @@ def test_an_archive_is_what_its_folder_is(tmp_path: Path) -> None:
     ("name", "kind"),
     [
         ("../escape", tarfile.REGTYPE),
+        ("in/../../escape", tarfile.REGTYPE),
+        ("../escape", tarfile.DIRTYPE),
+        ("/tmp/escape", tarfile.DIRTYPE),
         ("/tmp/escape", tarfile.REGTYPE),  # refused, never written
         ("link", tarfile.SYMTYPE),
         ("hard", tarfile.LNKTYPE),
@@ -58,6 +61,23 @@ def test_hostile_archives_write_nothing_outside(tmp_path: Path, name: str, kind:
         unpack(archive, tmp_path / "deep" / "out", Replay())
     assert not (tmp_path / "deep" / "escape").exists()
     assert not Path("/tmp/escape").exists()  # as above
+
+
+@pytest.mark.parametrize("mtime", [0, 1_700_000_000, 2**70])
+def test_files_have_their_time_where_it_is_one(tmp_path: Path, mtime: int) -> None:
+    """Logs are read as of a day that their file's time may tell."""
+    archive = tmp_path / "r.tar"
+    with tarfile.open(archive, "w") as tar:
+        for name, content in (("r/log", b"one\n"), ("r/manifest.yaml", b"")):
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = len(content), mtime
+            tar.addfile(member, io.BytesIO(content))
+    if mtime > 2**63:
+        with pytest.raises(RecordingError, match="cannot be unpacked"):
+            unpack(archive, tmp_path / "out", Replay())
+    else:
+        log = unpack(archive, tmp_path / "out", Replay()) / "log"
+        assert (log.read_bytes(), log.stat().st_mtime) == (b"one\n", mtime)
 
 
 def test_limits_of_an_archive(tmp_path: Path) -> None:
