@@ -98,11 +98,12 @@ class Email:
         mail["From"] = self.from_
         mail["To"] = ", ".join(self.to)
         mail["Date"] = formatdate(news.now_ms / 1000)
-        mail["Message-ID"] = f"<{news.idempotency_key}@{domain}>"
+        key, thread = _readable(news.idempotency_key), _readable(news.dedup_key)
+        mail["Message-ID"] = f"<{key}@{domain}>"
         for name in ("References", "In-Reply-To"):
-            mail[name] = f"<{news.dedup_key}.alerts@{domain}>"
+            mail[name] = f"<{thread}.alerts@{domain}>"
         mail["Auto-Submitted"] = "auto-generated"
-        mail["Idempotency-Key"] = news.idempotency_key
+        mail["Idempotency-Key"] = key
         mail.set_content(cut(given.get("text") or _text(news), MAX_PART_CHARS), cte="quoted-printable")
         if "html" in given or "text" not in given:
             markup = given.get("html") or _html(news)
@@ -206,6 +207,14 @@ def _hung_up(error: smtplib.SMTPServerDisconnected) -> DeliveryError:
         reason = plain(met.reason or type(met).__name__)
         return TemporaryDeliveryError(f"TLS: {reason}; see cert_file where it asks for a certificate", TLS)
     return TemporaryDeliveryError("the smarthost closed the connection before it had answered", CONNECTION)
+
+
+def _readable(value: str) -> str:
+    """A value that a header has as it is; raises ValueError for what the parser of headers might decode. What it makes
+    of that differs between versions of Python: several headers, a part of the value, or an error."""
+    if not _READABLE.fullmatch(value) or "=?" in value:
+        raise ValueError(f"a header's value: found {value!r}; expected readable ASCII without encoded words")
+    return value
 
 
 def _joined(part: Any) -> str:

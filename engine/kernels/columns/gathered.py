@@ -23,7 +23,10 @@ def begin_texts(offsets, rows, begins):
 
 @leaf
 def copy_texts(offsets, texts, rows, begins, copied):
-    """The texts themselves: copied uint8, filled. offsets, rows, begins: see `begin_texts`; texts: uint8 (n_bytes,)."""
+    """The texts themselves, one after the other.
+
+    offsets, rows, begins: see `begin_texts`; texts: uint8 (n,), of the column; copied: uint8 (begins[m],), filled.
+    """
     for k in range(rows.shape[0]):
         begin, at = offsets[rows[k]], begins[k]
         for j in range(begins[k + 1] - at):

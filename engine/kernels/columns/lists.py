@@ -39,7 +39,10 @@ def number_both(rows, others, low, number_of, codes, other_codes, distinct):
 
 @leaf
 def span_of(rows, others):
-    """The least and the greatest of two groups of rows, int64 (m,) each; 0 and -1 where both are empty."""
+    """The least and the greatest of two groups of rows; 0 and -1 where both are empty.
+
+    rows, others: int64 (m,) each.
+    """
     if rows.shape[0] == 0 and others.shape[0] == 0:
         return 0, -1
     low = high = rows[0] if rows.shape[0] > 0 else others[0]

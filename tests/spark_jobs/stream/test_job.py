@@ -163,9 +163,15 @@ def test_failures_at_the_worst_moments_lose_and_double_nothing(
     assert ("events", "no_event", 1) in expected["problems"]
     assert all(row[1] for row in expected["evidence"]), "evidence is the events themselves"
 
+    before: list[Written] = []
+
     def fail(number: int) -> None:
         if number == 1:
             raise RuntimeError("the worst moment")
+
+    def fail_after(written: Written) -> None:
+        before.append(written)
+        fail(written.batch_id)
 
     with open_store(f"sqlite:///{tmp_path / 'failed'}.db") as store:
         with monkeypatch.context() as patched:
@@ -179,11 +185,12 @@ def test_failures_at_the_worst_moments_lose_and_double_nothing(
             with pytest.raises(PySparkException, match="worst moment"):
                 small_job(tmp_path, "failed", store).start(spark).awaitTermination()
         with pytest.raises(PySparkException, match="worst moment"):
-            small_job(tmp_path, "failed", store, after=lambda w: fail(w.batch_id)).start(spark).awaitTermination()
+            small_job(tmp_path, "failed", store, after=fail_after).start(spark).awaitTermination()
         told = run_through("failed", store)
         assert stored(store) == expected
     assert [written.is_repeated for written in told][:2] == [True, False], "the one whose transaction was made"
-    assert any(bucket["restored"] for written in told for bucket in written.batch.buckets if "restored" in bucket)
+    # A worker may still have the state before the micro-batch that is done again, but not both times.
+    assert any(bucket.get("restored") for written in (*before, *told) for bucket in written.batch.buckets)
 
 
 def test_a_signal_ends_it_and_other_queries_begin_when_asked(
