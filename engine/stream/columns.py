@@ -26,8 +26,9 @@ from engine.stream.texts import Texts
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 _MOST_AGAIN = 1 << 18
-_ZEROS = [np.zeros(0, np.int32)]
 """Doubles of columns of which the memory is used again by the next batch: more are not kept for it."""
+_ZEROS = [np.zeros(0, np.int32)]
+"""What `_zeros` gave last."""
 
 
 P = ParamSpec("P")
